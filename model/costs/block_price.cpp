@@ -11,11 +11,7 @@
 
 namespace moeplan {
 
-namespace {
-
-constexpr auto kReplicas = static_cast<std::size_t>(Stream::Replicas);
-
-}  // namespace
+namespace {}  // namespace
 
 class BlockPricer::State {
  public:
@@ -50,9 +46,7 @@ class BlockPricer::State {
     const std::size_t world = operations_.ranks(), operations = block.operations.size();
     BlockPrice price;
     price.alone.assign(world, 0.0);
-    price.background.assign(world, 0.0);
     price.compute.assign(world * kStreams, 0.0);
-    std::vector<double> background_together(world, 0.0);
     price.link_seconds.assign(operations_.links(), 0.0);
     std::vector<double> alone(world * operations, 0.0), together(world * operations, 0.0);
     std::array<std::int64_t, kStreams> last{};  // the previous operation on each stream
@@ -78,18 +72,12 @@ class BlockPricer::State {
         if (last[stream] >= 0 && !is_background(op.stream)) follow(last[stream]);
         first_alone = r == 0 ? start_alone : std::min(first_alone, start_alone);
         first_together = std::max(first_together, start_together);
-        const double own = c.alone[r], shared = c.together[r];
         const std::size_t at = r * operations + i;
-        alone[at] = start_alone + own;
-        together[at] = start_together + shared;
-        if (is_background(op.stream)) {
-          if (stream != kReplicas) continue;
-          price.background[r] += own;
-          background_together[r] += shared;
-          continue;
-        }
+        alone[at] = start_alone + c.alone[r];
+        together[at] = start_together + c.together[r];
+        if (is_background(op.stream)) continue;
         price.alone[r] = std::max(price.alone[r], alone[at]);
-        price.together = std::max(price.together, together[at]);
+        price.ends_together.joined = std::max(price.ends_together.joined, together[at]);
       }
       if (std::holds_alternative<Send>(op.work)) {
         price.sends_alone.emplace_back(static_cast<std::int32_t>(i), first_alone);
@@ -97,7 +85,6 @@ class BlockPricer::State {
       }
       last[stream] = static_cast<std::int64_t>(i);
     }
-    price.background_together = *std::max_element(background_together.begin(), background_together.end());
     find_ends(block, price);
     return price;
   }
@@ -136,7 +123,6 @@ class BlockPricer::State {
     const bool meets_replicas = std::ranges::any_of(block.operations, [](const Operation& op) {
       return op.stream == Stream::Replicas || std::holds_alternative<Wait>(op.work);
     });
-    price.ends_together.joined = price.together;
     std::vector<const OperationTimes*> times;
     if (meets_replicas) {
       for (const Operation& op : block.operations) times.push_back(&operations_.price(op).times);

@@ -14,9 +14,6 @@ namespace moeplan {
 /// Price of one execution of a block, in seconds. Ranks: all, or the representatives of all (representatives_view).
 struct BlockPrice {
   std::vector<double> alone;         // by rank: the longest chain, each operation timed alone on an idle cluster
-  double together = 0;               // of the slowest rank, with all groups of a communication on the links at once
-  std::vector<double> background;    // by rank: the replicas' stream, each operation timed alone
-  double background_together = 0;    // of the slowest rank: the replicas' stream, all groups at once
   std::vector<StreamEnds> ends;      // by rank, each operation timed alone
   StreamEnds ends_together;          // the latest of all ranks, with all groups of a communication at once
   std::vector<double> compute;       // by rank and stream: total time of computations

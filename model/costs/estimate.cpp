@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "model/costs/block_price.hpp"
@@ -17,12 +19,9 @@ namespace {
 
 /// What all runs of the blocks of one sequence come to.
 struct Totals {
-  std::vector<double> path;        // by rank: sum of the blocks' chains, each operation timed alone
-  std::vector<double> background;  // by rank
-  std::vector<double> compute;     // by rank and stream
+  std::vector<double> path;     // by rank: sum of the blocks' chains, each operation timed alone
+  std::vector<double> compute;  // by rank and stream
   std::vector<double> link_seconds;
-  double together = 0;
-  double background_together = 0;
 
   void add(const BlockPrice& p, double times) {
     const auto sum = [&](std::vector<double>& into, const std::vector<double>& from) {
@@ -30,11 +29,8 @@ struct Totals {
       for (std::size_t i = 0; i < from.size(); ++i) into[i] += times * from[i];
     };
     sum(path, p.alone);
-    sum(background, p.background);
     sum(compute, p.compute);
     sum(link_seconds, p.link_seconds);
-    together += times * p.together;
-    background_together += times * p.background_together;
   }
 };
 
@@ -45,6 +41,20 @@ Totals totals(const Sequence& sequence, std::size_t blocks, BlockPricer& pricer)
     if (counts[b] > 0) t.add(pricer.price(BlockId(b)), static_cast<double>(counts[b]));
   }
   return t;
+}
+
+/// The ends of the streams after a sequence, from those after each of its blocks.
+template <class OfBlock>
+StreamEnds stream_ends(const Sequence& sequence, const OfBlock& of_block) {
+  StreamEnds ends;
+  for (const Step& step : sequence) {
+    if (step.is_block()) {
+      ends = ends.then(of_block(step.block));
+    } else if (step.count > 0) {
+      ends = ends.then(stream_ends(step.body, of_block).repeated(step.count));
+    }
+  }
+  return ends;
 }
 
 /// The maximum over GPUs of the time that the busiest streams of their ranks need: while several ranks compute, each of
@@ -102,27 +112,49 @@ class PipelineEstimates::State {
   Estimate of(const std::vector<Sequence>& sequences) {
     Estimate e{};
     std::string busiest;
-    most_path_ = 0;
-    rank_ = 0;
+    std::vector<std::vector<double>> paths;
     for (std::size_t s = 0; s < sequences.size(); ++s) {
-      const Totals t = totals(sequences[s], program_.blocks.size(), prices(s));
+      Totals t = totals(sequences[s], program_.blocks.size(), prices(s));
       add_bounds(t, prices(s), machines_.cluster().ranks_per_gpu, e, busiest);
-      // The busiest rank's chain of segments, with the ranks at its position in the other stages: any choice gives a
-      // lower bound.
-      const auto rank = static_cast<std::size_t>(std::max_element(t.path.begin(), t.path.end()) - t.path.begin());
-      if (t.path.size() > 1 && (s == 0 || t.path[rank] > most_path_)) {
-        rank_ = rank;
-        most_path_ = t.path[rank];
-      }
+      paths.push_back(std::move(t.path));
     }
     const StageSegments stages = stage_segments(program_, sequences);
-    std::vector<std::vector<SegmentTimes>> times_alone(sequences.size()), times_together(sequences.size());
-    for (std::size_t s = 0; s < sequences.size(); ++s) {
+    for (const std::size_t rank : busy_ranks(paths)) compose(stages, rank, e);
+    finish(e, busiest);
+    return e;
+  }
+
+ private:
+  /// The rank with the longest chain of all stages, the one whose chains on all stages are the longest together, and
+  /// the first. `paths` are the chains by stage and rank; some may be those of representatives.
+  static std::set<std::size_t> busy_ranks(const std::vector<std::vector<double>>& paths) {
+    std::size_t ranks = 1;
+    for (const std::vector<double>& path : paths) ranks = std::max(ranks, path.size());
+    std::vector<double> longest(ranks, 0.0), sums(ranks, 0.0);
+    for (const std::vector<double>& path : paths) {
+      for (std::size_t r = 0; r < ranks; ++r) {
+        longest[r] = std::max(longest[r], path[r % path.size()]);
+        sums[r] += path[r % path.size()];
+      }
+    }
+    const auto most = [](const std::vector<double>& of_ranks) {
+      return static_cast<std::size_t>(std::max_element(of_ranks.begin(), of_ranks.end()) - of_ranks.begin());
+    };
+    return {most(longest), most(sums), 0};
+  }
+
+  /// Adds the closed form, and the path through the chains of segments of the ranks at this position in each stage: any
+  /// choice gives a lower bound.
+  void compose(const StageSegments& stages, std::size_t rank, Estimate& e) {
+    const std::size_t count = stages.order.size();
+    std::vector<std::vector<SegmentTimes>> times_alone(count), times_together(count);
+    for (std::size_t s = 0; s < count; ++s) {
       times_alone[s].resize(stages.segments.size());
       times_together[s].resize(stages.segments.size());
       for (const std::size_t i : stages.order[s]) {
         SegmentTimes& together = times_together[s][i];
-        if (together.joined == SimTime()) price_segment(stages.segments[i], prices(s), times_alone[s][i], together);
+        if (together.joined == SimTime())
+          price_segment(stages.segments[i], prices(s), rank, times_alone[s][i], together);
       }
     }
     const auto together = [&](std::size_t stage, const StageMessage& m) {
@@ -132,12 +164,9 @@ class PipelineEstimates::State {
       return rounded_down(transfer(stages, stage, m).alone(m.bytes));
     };
     e.closed_form = compose_stages(stages, times_together, together).makespan.seconds();
-    e.critical_path = compose_stages(stages, times_alone, alone).makespan.seconds();
-    finish(e, busiest);
-    return e;
+    e.critical_path = std::max(e.critical_path, compose_stages(stages, times_alone, alone).makespan.seconds());
   }
 
- private:
   static SimTime rounded_down(Seconds t) { return SimTime(static_cast<std::int64_t>(t.value() * 1e12)); }
 
   StageTransfer transfer(const StageSegments& stages, std::size_t stage, const StageMessage& m) {
@@ -145,46 +174,29 @@ class PipelineEstimates::State {
                               static_cast<std::int64_t>(stages.shifted(stage, m.shift)));
   }
 
-  /// Sums over the steps of a segment, in seconds.
-  struct Sums {
-    double path = 0, both = 0, background = 0, background_together = 0, last_background = 0;
-  };
-
-  void price_segment(const Segment& segment, BlockPricer& pricer, SegmentTimes& alone, SegmentTimes& together) {
-    alone.sends.assign(segment.sends.size(), SimTime());
-    together.sends.assign(segment.sends.size(), SimTime());
-    Sums sums;
-    std::size_t sends = 0;
-    const auto add = [&](const std::vector<double>& path, const std::vector<double>& background, double both,
-                         double background_together) {
-      const std::size_t rank = rank_ % path.size();  // prices may be those of representatives
-      sums.path += path[rank];
-      sums.background += background[rank];
-      sums.both += both;
-      sums.background_together += background_together;
-      sums.last_background = background_together;
-    };
+  static void price_segment(const Segment& segment, BlockPricer& pricer, std::size_t rank, SegmentTimes& alone,
+                            SegmentTimes& together) {
+    rank %= pricer.ranks();  // which may be representatives
+    StreamEnds ends, ends_together;
+    alone = together = {};
     for (const Step& step : segment.steps) {
-      if (!step.is_block()) {
-        const Totals t = totals({step}, local_.blocks.size(), pricer);
-        add(t.path, t.background, t.together, t.background_together);
-        sums.last_background /= static_cast<double>(step.count);
-        continue;
+      if (step.is_block()) {
+        const BlockPrice& p = pricer.price(step.block);
+        for (const auto& [operation, reached] : p.sends_alone)
+          alone.sends.push_back(rounded_down(Seconds(ends.joined + reached)));
+        for (const auto& [operation, reached] : p.sends_together)
+          together.sends.push_back(SimTime::from_seconds(Seconds(ends_together.joined + reached)));
       }
-      const BlockPrice& p = pricer.price(step.block);
-      for (std::size_t i = 0; i < p.sends_alone.size(); ++i, ++sends) {
-        alone.sends[sends] = rounded_down(Seconds(sums.path + p.sends_alone[i].second));
-        together.sends[sends] = SimTime::from_seconds(Seconds(sums.both + p.sends_together[i].second));
-      }
-      add(p.alone, p.background, p.together, p.background_together);
+      ends = ends.then(stream_ends({step}, [&](BlockId b) { return pricer.price(b).ends[rank]; }));
+      ends_together = ends_together.then(stream_ends({step}, [&](BlockId b) { return pricer.price(b).ends_together; }));
     }
-    alone.joined = rounded_down(Seconds(sums.path));
-    alone.background_busy = alone.background_end = rounded_down(Seconds(sums.background));
-    together.joined = SimTime::from_seconds(Seconds(sums.both));
-    together.background_busy = SimTime::from_seconds(Seconds(sums.background_together));
-    // Gradients are available at the end of a block: the last block's are reduced after it.
-    together.background_end =
-        SimTime::from_seconds(Seconds(std::max(sums.background_together, sums.both + sums.last_background)));
+    assert(alone.sends.size() == segment.sends.size() && "a Send is not repeated within a segment");
+    alone.joined = rounded_down(Seconds(ends.joined));
+    alone.background_busy = rounded_down(Seconds(ends.replicas));
+    alone.background_end = rounded_down(Seconds(std::max(0.0, ends.replicas_after_joined)));
+    together.joined = SimTime::from_seconds(Seconds(ends_together.joined));
+    together.background_busy = SimTime::from_seconds(Seconds(ends_together.replicas));
+    together.background_end = SimTime::from_seconds(Seconds(std::max(0.0, ends_together.replicas_after_joined)));
   }
 
   const Program& program_;
@@ -193,8 +205,6 @@ class PipelineEstimates::State {
   StageClusters& machines_;
   std::vector<std::unique_ptr<BlockPricer>> pricers_;
   std::vector<BlockPricer*> of_stage_;  // by stage modulo the period
-  std::size_t rank_ = 0;
-  double most_path_ = 0;
 };
 
 PipelineEstimates::PipelineEstimates(const Program& program, StageClusters& machines, PricedRanks ranks)
@@ -205,32 +215,19 @@ BlockPricer& PipelineEstimates::prices(std::size_t stage) { return state_->price
 
 namespace {
 
-/// The ends of the streams after a sequence, by rank, and at the end those of all ranks together.
-std::vector<StreamEnds> stream_ends(const Sequence& sequence, BlockPricer& pricer) {
-  std::vector<StreamEnds> ends(pricer.ranks() + 1);
-  for (const Step& step : sequence) {
-    if (step.is_block()) {
-      const BlockPrice& p = pricer.price(step.block);
-      for (std::size_t r = 0; r < p.ends.size(); ++r) ends[r] = ends[r].then(p.ends[r]);
-      ends.back() = ends.back().then(p.ends_together);
-    } else if (step.count > 0) {
-      const std::vector<StreamEnds> body = stream_ends(step.body, pricer);
-      for (std::size_t r = 0; r < ends.size(); ++r) ends[r] = ends[r].then(body[r].repeated(step.count));
-    }
-  }
-  return ends;
-}
-
 Estimate estimate_of_one_stage(const Program& program, const Cluster& cluster, PricedRanks ranks) {
   BlockPricer pricer(program, cluster, ranks);
   const Totals t = totals(program.stages.front(), program.blocks.size(), pricer);
   Estimate e{};
   std::string busiest;
   add_bounds(t, pricer, cluster.ranks_per_gpu, e, busiest);
-  std::vector<StreamEnds> ends = stream_ends(program.stages.front(), pricer);
-  e.closed_form = Seconds(ends.back().longest());
-  ends.pop_back();
-  for (const StreamEnds& of_rank : ends) e.critical_path = std::max(e.critical_path, Seconds(of_rank.longest()));
+  const Sequence& sequence = program.stages.front();
+  const StreamEnds together = stream_ends(sequence, [&](BlockId b) { return pricer.price(b).ends_together; });
+  e.closed_form = Seconds(together.longest());
+  for (std::size_t r = 0; r < pricer.ranks(); ++r) {
+    const StreamEnds alone = stream_ends(sequence, [&](BlockId b) { return pricer.price(b).ends[r]; });
+    e.critical_path = std::max(e.critical_path, Seconds(alone.longest()));
+  }
   finish(e, busiest);
   return e;
 }

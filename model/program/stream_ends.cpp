@@ -5,8 +5,9 @@
 namespace moeplan {
 
 StreamEnds StreamEnds::then(const StreamEnds& next) const {
-  const auto end = [](double to_joined, double from_joined, double to_replicas, double from_replicas) {
-    return std::max(to_joined + from_joined, to_replicas + from_replicas);
+  const auto sum = [](double a, double b) { return a == kNever || b == kNever ? kNever : a + b; };  // also of infinity
+  const auto end = [&](double to_joined, double from_joined, double to_replicas, double from_replicas) {
+    return std::max(sum(to_joined, from_joined), sum(to_replicas, from_replicas));
   };
   return {.joined = end(joined, next.joined, replicas_after_joined, next.joined_after_replicas),
           .joined_after_replicas = end(joined_after_replicas, next.joined, replicas, next.joined_after_replicas),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -282,6 +283,21 @@ class StageMemory {
   PeakMoment moment_;
 };
 
+/// The ranks' counts without those that others reach in every row. A stage needs no less memory with more of any rows,
+/// so its fullest rank is among the rest.
+std::vector<std::vector<std::int64_t>> without_lesser(std::vector<std::vector<std::int64_t>> ranks) {
+  const auto reaches = [](const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), std::greater_equal<>());
+  };
+  std::vector<std::vector<std::int64_t>> out;
+  for (std::vector<std::int64_t>& counts : ranks) {
+    if (std::any_of(out.begin(), out.end(), [&](const auto& other) { return reaches(other, counts); })) continue;
+    std::erase_if(out, [&](const auto& other) { return reaches(counts, other); });
+    out.push_back(std::move(counts));
+  }
+  return out;
+}
+
 /// Families of groups of several ranks that communicate.
 std::int64_t communicators(const Program& program) {
   std::set<GroupId> used;
@@ -352,11 +368,13 @@ MemoryUse state_memory(const StageParameters& stage, const Workload& workload, c
 }
 
 std::vector<MemoryUse> memory_by_stage(const Program& program, const std::vector<StageParameters>& stages,
-                                       const Workload& workload, const Degrees& degrees, const RuntimeMemory& runtime) {
+                                       const Workload& workload, const Degrees& degrees, const RuntimeMemory& runtime,
+                                       std::vector<RankId> ranks) {
+  if (ranks.empty()) ranks = ranks_that_differ(program);
   std::vector<MemoryUse> most(stages.size());
   const Bytes fixed = runtime.context + static_cast<double>(communicators(program)) * runtime.communicator;
   const ProgramAccesses accesses(program);
-  for (const std::vector<std::int64_t>& counts : accesses.rows.counts(program, ranks_that_differ(program))) {
+  for (const std::vector<std::int64_t>& counts : without_lesser(accesses.rows.counts(program, ranks))) {
     StageMemory memory(program, accesses, counts);
     for (std::size_t s = 0; s < stages.size(); ++s) {
       MemoryUse use = state_memory(stages[s], workload, degrees);
@@ -377,7 +395,8 @@ std::vector<BufferUse> buffers_at_peak(const Program& program, std::size_t stage
   const ProgramAccesses accesses(program);
   std::vector<BufferUse> out;
   double most = 0;
-  for (const std::vector<std::int64_t>& counts : accesses.rows.counts(program, ranks_that_differ(program))) {
+  for (const std::vector<std::int64_t>& counts :
+       without_lesser(accesses.rows.counts(program, ranks_that_differ(program)))) {
     StageMemory memory(program, accesses, counts);
     const double peak = memory.of(program.stages[stage]).peak;
     if (peak > most) most = peak, out = memory.at_peak(program.stages[stage]);

@@ -62,9 +62,10 @@ struct StageParameters {
 /// Memory of each stage's rank that needs the most, by stage. Activations are derived from the Program: the buffers
 /// that forward blocks write and their backward blocks read before writing, at the moment when most of them are live.
 /// Every family of groups of several ranks that operations communicate over counts as one communicator per rank.
+/// With `ranks`, only these ranks of a stage are counted: a lower bound.
 [[nodiscard]] std::vector<MemoryUse> memory_by_stage(const Program& program, const std::vector<StageParameters>& stages,
                                                      const Workload& workload, const Degrees& degrees,
-                                                     const RuntimeMemory& runtime = {});
+                                                     const RuntimeMemory& runtime = {}, std::vector<RankId> ranks = {});
 /// A buffer that is in use when a stage's rank has most bytes in use beyond weights, gradients and states.
 struct BufferUse {
   std::string block, buffer;  // names

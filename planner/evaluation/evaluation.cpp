@@ -17,12 +17,32 @@ namespace moeplan::planner {
 namespace {
 
 /// Sets the memory; returns whether the evaluation goes on.
-bool fits(const Problem& problem, const Program& program, Checks checks, Evaluation& out) {
-  out.evaluated.memory = iteration_memory(problem, out.evaluated.candidate, program);
-  const Bytes has = problem.cluster().memory_per_rank(), needs = out.evaluated.memory.total();
-  if (checks != Checks::All || needs <= has) return true;
-  out.infeasibility = Infeasibility(Constraint::Memory, has.value(), needs.value(), "memory");
+bool fits(const Problem& problem, const Program& program, const EvaluationOptions& options, Evaluation& out) {
+  const Candidate& candidate = out.evaluated.candidate;
+  MemoryUse& memory = out.evaluated.memory;
+  const Bytes has = problem.cluster().memory_per_rank();
+  const bool must_fit = options.checks == Checks::All;
+  if (must_fit && options.is_rejected_by_first_rank)
+    memory = iteration_memory(problem, candidate, program, {RankId(0)});
+  if (memory.total() <= has) memory = iteration_memory(problem, candidate, program);
+  if (!must_fit || memory.total() <= has) return true;
+  out.infeasibility = Infeasibility(Constraint::Memory, has.value(), memory.total().value(), "memory");
   return false;
+}
+
+/// The makespan of a candidate's Program, whose Timeline may be kept.
+SimTime makespan_of(const Problem& problem, const Candidate& candidate, const Program& program) {
+  KeptTimelines& kept = problem.kept_timelines();
+  Timeline timeline = simulated(program, problem.stage_clusters(), /*keep_spans=*/kept.keeps_any());
+  const SimTime makespan = timeline.makespan;
+  kept.offer(candidate, std::move(timeline));
+  return makespan;
+}
+
+/// The Timeline of a candidate's Program with all spans, simulated if it was not kept.
+Timeline timeline_of(const Problem& problem, const Candidate& candidate, const Program& program) {
+  if (std::optional<Timeline> kept = problem.kept_timelines().take(candidate)) return std::move(*kept);
+  return simulated(program, problem.stage_clusters(), /*keep_spans=*/true);
 }
 
 /// Depth::Memory and Depth::Extrapolation.
@@ -32,7 +52,7 @@ void evaluate_filled(const Problem& problem, Depth depth, const EvaluationOption
   const Program& program = iteration.filled();
   if (options.memory) {
     out.evaluated.memory = *options.memory;
-  } else if (!fits(problem, program, options.checks, out)) {
+  } else if (!fits(problem, program, options, out)) {
     return;
   }
   if (depth == Depth::Memory) return;
@@ -63,22 +83,22 @@ Evaluation evaluate_program(const Problem& problem, const Candidate& candidate, 
                             Checks checks) {
   assert(depth >= Depth::Estimate && "a whole iteration");
   Evaluation out{.evaluated = {.candidate = candidate}};
-  if (!fits(problem, program, checks, out)) return out;
+  if (!fits(problem, program, {.checks = checks}, out)) return out;
   out.evaluated.estimate = estimate(program, problem.stage_clusters());
   if (depth < Depth::Makespan) return out;
-  const bool keeps_all = depth == Depth::Timeline;
-  Timeline timeline = simulated(program, problem.stage_clusters(), /*keep_spans=*/keeps_all);
-  out.evaluated.makespan = timeline.makespan;
-  if (!keeps_all) return out;
+  if (depth == Depth::Makespan) {
+    out.evaluated.makespan = makespan_of(problem, candidate, program);
+    return out;
+  }
+  out.timeline = timeline_of(problem, candidate, program);
+  out.evaluated.makespan = out.timeline.makespan;
   out.program = std::move(program);
-  out.timeline = std::move(timeline);
   return out;
 }
 
 SimTime simulated_makespan(const Problem& problem, const Candidate& candidate) {
-  StageClusters& clusters = problem.stage_clusters();
-  const Program program = lowered(problem.model(), problem.workload(), clusters, candidate);
-  return simulated(program, clusters, /*keep_spans=*/false).makespan;
+  return makespan_of(problem, candidate,
+                     lowered(problem.model(), problem.workload(), problem.stage_clusters(), candidate));
 }
 
 Throughput throughput(const Problem& problem, SimTime makespan) {
@@ -139,15 +159,16 @@ std::vector<BufferUse> iteration_buffers(const Problem& problem, const Candidate
 }
 
 std::vector<MemoryUse> iteration_memory_by_stage(const Problem& problem, const Candidate& candidate,
-                                                 const Program& program) {
+                                                 const Program& program, const std::vector<RankId>& ranks) {
   if (candidate.ep_overlap)
-    return iteration_memory_by_stage(problem, in_turn(candidate), in_turn_program(problem, candidate));
+    return iteration_memory_by_stage(problem, in_turn(candidate), in_turn_program(problem, candidate), ranks);
   return memory_by_stage(program, stage_parameters(problem.model(), problem.workload(), candidate), problem.workload(),
-                         candidate.degrees, problem.cluster().gpu.runtime_memory);
+                         candidate.degrees, problem.cluster().gpu.runtime_memory, ranks);
 }
 
-MemoryUse iteration_memory(const Problem& problem, const Candidate& candidate, const Program& program) {
-  const std::vector<MemoryUse> all = iteration_memory_by_stage(problem, candidate, program);
+MemoryUse iteration_memory(const Problem& problem, const Candidate& candidate, const Program& program,
+                           const std::vector<RankId>& ranks) {
+  const std::vector<MemoryUse> all = iteration_memory_by_stage(problem, candidate, program, ranks);
   return *std::max_element(all.begin(), all.end(),
                            [](const MemoryUse& a, const MemoryUse& b) { return a.total() < b.total(); });
 }

@@ -44,6 +44,9 @@ struct EvaluationOptions {
   std::optional<std::int64_t> asymmetric_rank_threshold = {};
   /// With Depth::Extrapolation: the candidate's memory, if it is known, and known to fit.
   std::optional<MemoryUse> memory = {};
+  /// Up to Depth::Extrapolation, with all checks: a candidate that lacks memory on its first rank has that rank's
+  /// memory, which is found sooner than the fullest one's.
+  bool is_rejected_by_first_rank = false;
 };
 
 /// A candidate with its predicted memory and time.
@@ -115,10 +118,13 @@ struct Prediction {
 /// (sim/simulate_stages.hpp).
 [[nodiscard]] Timeline simulated(const Program& program, StageClusters& machines, bool keep_spans);
 
-/// The memory that an iteration of the candidate needs on the fullest rank of each stage, and on its fullest rank.
+/// The memory that an iteration of the candidate needs on the fullest rank of each stage, and on its fullest rank; with
+/// `ranks`, on these ranks of each stage.
 [[nodiscard]] std::vector<MemoryUse> iteration_memory_by_stage(const Problem& problem, const Candidate& candidate,
-                                                               const Program& program);
-[[nodiscard]] MemoryUse iteration_memory(const Problem& problem, const Candidate& candidate, const Program& program);
+                                                               const Program& program,
+                                                               const std::vector<RankId>& ranks = {});
+[[nodiscard]] MemoryUse iteration_memory(const Problem& problem, const Candidate& candidate, const Program& program,
+                                         const std::vector<RankId>& ranks = {});
 /// The buffers in use at the peak of a stage's fullest rank, those that take most first.
 [[nodiscard]] std::vector<BufferUse> iteration_buffers(const Problem& problem, const Candidate& candidate,
                                                        const Program& program, std::size_t stage);

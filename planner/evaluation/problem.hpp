@@ -11,6 +11,7 @@
 #include "model/workload/workload.hpp"
 #include "planner/candidate/candidate.hpp"
 #include "planner/candidate/stage_layout.hpp"
+#include "planner/evaluation/kept_timelines.hpp"
 
 namespace moeplan::planner {
 
@@ -22,6 +23,7 @@ class Problem {
       : model_(model),
         workload_(workload),
         clusters_(std::make_unique<StageClusters>(cluster)),
+        timelines_(std::make_unique<KeptTimelines>()),
         ranks_per_node_(cluster.ranks_per_node()),
         layer_kinds_(number_of_routing_kinds(model, workload.recorded.has_value())) {}
 
@@ -32,6 +34,8 @@ class Problem {
 
   /// The cache of the clusters of pipeline stages.
   [[nodiscard]] StageClusters& stage_clusters() const { return *clusters_; }
+  /// The Timelines of the fastest candidates simulated so far, as many as it was told to keep.
+  [[nodiscard]] KeptTimelines& kept_timelines() const { return *timelines_; }
   /// The cluster of a candidate's first stage; without a pipeline, the whole cluster.
   [[nodiscard]] const Cluster& first_stage(const Candidate& candidate) const {
     return clusters_->first_of(candidate.degrees.pp);
@@ -53,6 +57,7 @@ class Problem {
   const ModelSpec& model_;
   const Workload& workload_;
   std::unique_ptr<StageClusters> clusters_;
+  std::unique_ptr<KeptTimelines> timelines_;
   std::int64_t ranks_per_node_;
   std::int64_t layer_kinds_;
 };

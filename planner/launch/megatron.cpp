@@ -2,6 +2,7 @@
 
 #include "model/text/reader.hpp"
 #include "planner/launch/exporters.hpp"
+#include "planner/layer/all_to_all.hpp"
 
 namespace moeplan::planner {
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <numeric>
 
 #include "model/base/in_parallel.hpp"
 #include "model/base/whole_numbers.hpp"
@@ -196,6 +197,23 @@ void fit_default_batch(PlanInputs& documents, Inputs& inputs, std::int64_t ranks
   inputs = read_inputs(documents);
 }
 
+/// Sorts the plans shown, of which the search did not simulate all, by their predicted makespans.
+void sort_by_prediction(PlanAnswer& answer) {
+  std::vector<std::size_t> order(answer.predictions.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return answer.predictions[a].makespan < answer.predictions[b].makespan;
+  });
+  std::vector<Evaluated> ranked;
+  std::vector<Prediction> predictions;
+  for (const std::size_t i : order) {
+    ranked.push_back(std::move(answer.result.ranked[i]));
+    predictions.push_back(std::move(answer.predictions[i]));
+  }
+  std::move(ranked.begin(), ranked.end(), answer.result.ranked.begin());
+  answer.predictions = std::move(predictions);
+}
+
 }  // namespace
 
 PlanJob load_job(const PlanRequest& r) {
@@ -218,6 +236,7 @@ PlanAnswer answer(const PlanJob& job, std::int64_t top,
                   const std::function<void(std::int64_t, std::int64_t)>& progress) {
   const KeptThreads threads(job.space.thread_count());
   const Problem problem(job.inputs.model, job.inputs.workload, job.cluster);
+  problem.kept_timelines().keep(static_cast<std::size_t>(top));
   PlanAnswer out{.result = search(problem, job.space, progress), .predictions = {}, .beyond = {}};
   // A search that ran out of time shows what it simulated.
   const auto known = out.result.is_cut ? static_cast<std::size_t>(out.result.simulated) : out.result.ranked.size();
@@ -226,6 +245,7 @@ PlanAnswer answer(const PlanJob& job, std::int64_t top,
   out.predictions.resize(shown);
   in_parallel(shown, job.space.thread_count(),
               [&](std::size_t i) { out.predictions[i] = predict(problem, out.result.ranked[i].candidate); });
+  sort_by_prediction(out);
   if (job.space.framework && shown > 0 && !out.result.is_cut)
     out.beyond = beyond_framework(problem, job.space, out.result.ranked.front());
   return out;

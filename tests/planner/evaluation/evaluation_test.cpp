@@ -1,6 +1,9 @@
 #include "planner/evaluation/evaluation.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <utility>
+#include <vector>
 
 #include "model/program/stage_segments.hpp"
 #include "planner/lowering/lower.hpp"
@@ -99,6 +102,65 @@ TEST_CASE("What does not fit in memory is evaluated only on request") {
   const Evaluation anyway = evaluate(problem, c, Depth::Makespan, {.checks = Checks::AllButMemory});
   CHECK_FALSE(anyway.infeasibility);
   CHECK(anyway.evaluated.makespan == predict(problem, c).makespan);
+}
+
+TEST_CASE("The fullest rank is among those that no other exceeds in every buffer") {
+  const Small s = small({.routing = "{shape: zipf, sampled: true, seed: 2}"});
+  const Problem problem(s.model, s.workload, s.cluster);
+  Candidate c = pipeline();
+  SECTION("with a pipeline") {}
+  SECTION("with experts on all ranks") { c.degrees = {.dp = 4, .edp = 1, .ep = 4}; }
+  const Program program = lower_iteration(s.model, s.workload, c, s.cluster.ranks_per_node());
+  Bytes most;
+  for (std::int32_t r = 0; r < program.ranks_per_stage(); ++r)
+    most = std::max(most, iteration_memory(problem, c, program, {RankId(r)}).total());
+  CHECK(iteration_memory(problem, c, program).total() == most);
+  CHECK(iteration_memory(problem, c, program, {RankId(0)}).total() < most);
+}
+
+TEST_CASE("A candidate may be rejected by its first rank, but is not accepted by it") {
+  const Small unlimited = small({.routing = "{shape: zipf, sampled: true, seed: 2}"});
+  const Candidate c = pipeline();
+  const Program program = lower_iteration(unlimited.model, unlimited.workload, c, unlimited.cluster.ranks_per_node());
+  const Problem problem(unlimited.model, unlimited.workload, unlimited.cluster);
+  const Bytes of_first = iteration_memory(problem, c, program, {RankId(0)}).total(),
+              of_all = iteration_memory(problem, c, program).total();
+  REQUIRE(of_first < of_all);
+  const auto evaluated_with = [&](Bytes memory) {
+    Small s = small({.routing = "{shape: zipf, sampled: true, seed: 2}"});
+    s.cluster.gpu.memory = memory;
+    return evaluate({s.model, s.workload, s.cluster}, c, Depth::Memory, {.is_rejected_by_first_rank = true});
+  };
+  CHECK(evaluated_with(of_first - Bytes(1)).evaluated.memory.total() == of_first);
+  CHECK(evaluated_with(of_first - Bytes(1)).infeasibility);
+  CHECK(evaluated_with(of_first).evaluated.memory.total() == of_all);
+  CHECK(evaluated_with(of_first).infeasibility);
+  CHECK_FALSE(evaluated_with(of_all).infeasibility);
+}
+
+TEST_CASE("Timelines are kept of the fastest candidates, and predict the same as new ones") {
+  const Small s = small({.global_batch = 8});
+  const Problem problem(s.model, s.workload, s.cluster), keeps(s.model, s.workload, s.cluster);
+  keeps.kept_timelines().keep(2);
+  std::vector<std::pair<SimTime, Candidate>> simulated;
+  for (const std::int64_t micro_batch : {1, 2, 4}) {
+    Candidate c = pipeline();
+    c.micro_batch = micro_batch;
+    simulated.emplace_back(simulated_makespan(keeps, c), c);
+    CHECK(simulated.back().first == simulated_makespan(problem, c));
+    CHECK_FALSE(problem.kept_timelines().take(c));
+  }
+  std::sort(simulated.begin(), simulated.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  REQUIRE(simulated[1].first < simulated[2].first);
+  CHECK_FALSE(keeps.kept_timelines().take(simulated[2].second));
+  const std::optional<Timeline> kept = keeps.kept_timelines().take(simulated[1].second);
+  REQUIRE(kept);
+  CHECK(*kept == predict(problem, simulated[1].second).timeline);
+  CHECK_FALSE(keeps.kept_timelines().take(simulated[1].second));
+  const Prediction of_kept = predict(keeps, simulated[0].second), of_new = predict(problem, simulated[0].second);
+  CHECK(of_kept.timeline == of_new.timeline);
+  CHECK(of_kept.makespan == simulated[0].first);
+  CHECK(of_kept.estimate.lower_bound == of_new.estimate.lower_bound);
 }
 
 TEST_CASE("Stages that straddle nodes are simulated once for each of their positions on nodes") {

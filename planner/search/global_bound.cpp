@@ -34,32 +34,39 @@ class LeastBound {
     if (is_cut_) return std::min(least, least_common(ranked, deferred));
 
     StageClusters& machines = common_work_.machines();
-    std::vector<Seconds> aside(deferred.size());
-    in_parallel(aside.size(), threads_, [&](std::size_t i) {
-      aside[i] = common_work_of(deferred[i].evaluated.candidate).bounded_by_first_rank(machines);
+    std::vector<Seconds> of_deferred;
+    for (const Deferred& d : deferred) of_deferred.push_back(common_work_.bound(d.evaluated.candidate));
+    lower(least, of_deferred, [&](std::size_t i) {
+      return common_work_of(deferred[i].evaluated.candidate).bounded_by_first_rank(machines);
     });
-    for (const Seconds bound : aside) least = std::min(least, bound);
     std::vector<Seconds> known;
     for (const Evaluated& e : ranked) {
       const bool is_open = e.candidate.degrees.ep > 1;
       known.push_back(is_open ? common_work_.bound(e.candidate) : Seconds(std::numeric_limits<double>::infinity()));
     }
-    in_rounds(
-        by_bound(known), kAllItems, [&](std::size_t i) { return known[i] >= least; },
-        [&](std::span<const std::size_t> items) {
-          std::vector<Seconds> bounds(items.size());
-          in_parallel(items.size(), threads_, [&](std::size_t k) {
-            const Evaluated& e = ranked[items[k]];
-            bounds[k] = common_work_of(e.candidate).estimated(machines).lower_bound;
-            if (has_one_kind_ && bounds[k] < least)
-              bounds[k] = std::max(bounds[k], least_links(e.candidate, e.estimate.links));
-          });
-          least = std::min(least, *std::min_element(bounds.begin(), bounds.end()));
-        });
+    lower(least, known, [&](std::size_t i) {
+      const Evaluated& e = ranked[i];
+      const Seconds bound = common_work_of(e.candidate).estimated(machines).lower_bound;
+      return has_one_kind_ && bound < least ? std::max(bound, least_links(e.candidate, e.estimate.links)) : bound;
+    });
     return least;
   }
 
  private:
+  /// Lowers `least` to the least of the bounds, each the larger of `known[i]` and `bound(i)`, which is found only where
+  /// it may matter.
+  template <class Bound>
+  void lower(Seconds& least, const std::vector<Seconds>& known, const Bound& bound) const {
+    in_rounds(
+        by_bound(known), kAllItems, [&](std::size_t i) { return known[i] >= least; },
+        [&](std::span<const std::size_t> items) {
+          std::vector<Seconds> bounds(items.size());
+          in_parallel(items.size(), threads_,
+                      [&](std::size_t k) { bounds[k] = std::max(known[items[k]], bound(items[k])); });
+          least = std::min(least, *std::min_element(bounds.begin(), bounds.end()));
+        });
+  }
+
   /// The least bound by which candidates are sorted: weaker than what follows, but known at once.
   Seconds least_common(const std::vector<Evaluated>& ranked, const std::vector<Deferred>& deferred) {
     Seconds least(std::numeric_limits<double>::infinity());

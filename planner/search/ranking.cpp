@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "model/base/in_parallel.hpp"
@@ -16,14 +15,6 @@ namespace {
 // Of each list of candidates a search that is cut nevertheless prices this many that fit, if that takes no more tries.
 constexpr std::size_t kLeastFits = 8, kMostTries = 256;
 constexpr std::int64_t kRunnersUp = 16;  // candidates slower than the best that are priced for comparison
-
-/// Flows between ranks in the exchanges of one microbatch: a simulation of ranks that all differ follows each of them,
-/// of a pipeline on each of its stages.
-std::int64_t exchange_flows(const Problem& problem, const Candidate& c) {
-  const std::int64_t of_a_layer = problem.workload().mode == Mode::Train ? 4 : 2;  // a dispatch and a combine per pass
-  const std::int64_t peers = c.degrees.ep * c.degrees.esp - 1;
-  return of_a_layer * problem.model().num_moe_layers() * c.degrees.ranks_per_stage() * peers;
-}
 
 }  // namespace
 
@@ -45,8 +36,9 @@ bool Ranking::is_beaten(const Candidate& candidate, Seconds bound) const {
   };
   const std::int64_t refined = space_.most_refined;
   if (candidate.degrees.pp > 1 && refined > 0 && faster(of_pipelines_) >= std::max(refined, kRunnersUp)) return true;
-  const bool is_slower =
-      std::any_of(early_.begin(), early_.end(), [&](const auto& known) { return bound >= known.second.seconds(); });
+  const bool is_slower = is_slower_than_early(bound);
+  if (is_slower && std::find(with_deferred_.begin(), with_deferred_.end(), candidate.degrees) != with_deferred_.end())
+    return true;
   return faster(closed_forms_) >= (is_slower ? kRunnersUp : space_.most_simulated);
 }
 
@@ -69,6 +61,11 @@ void Ranking::note_priced(const Evaluated& evaluated) {
   if (evaluated.candidate.degrees.pp > 1) insert(of_pipelines_);
 }
 
+void Ranking::note_deferred(const Degrees& degrees) {
+  if (std::find(with_deferred_.begin(), with_deferred_.end(), degrees) == with_deferred_.end())
+    with_deferred_.push_back(degrees);
+}
+
 /// The micro batches of an enumerated candidate, largest first: with a pipeline its own, otherwise all that are
 /// feasible.
 std::vector<std::int64_t> Ranking::sizes_of(const Candidate& base) const {
@@ -89,14 +86,15 @@ Evaluation Ranking::with_largest_size(Candidate c, std::span<const std::int64_t>
   std::optional<MemoryUse> of_smallest;
   const auto of = [&](std::size_t i) {
     c.micro_batch = sizes[i];
-    EvaluationOptions options{.asymmetric_rank_threshold = space_.asymmetric_rank_threshold};
+    EvaluationOptions options{.asymmetric_rank_threshold = space_.asymmetric_rank_threshold,
+                              .is_rejected_by_first_rank = true};
     if (i + 1 == sizes.size()) options.memory = of_smallest;
     return evaluate(problem_, c, Depth::Extrapolation, options);
   };
   if (sizes.size() == 1) return of(0);
   std::size_t i = sizes.size() - 1;
   c.micro_batch = sizes[i];
-  const Evaluation smallest = evaluate(problem_, c, Depth::Memory);
+  const Evaluation smallest = evaluate(problem_, c, Depth::Memory, {.is_rejected_by_first_rank = true});
   if (smallest.infeasibility) return smallest;
   const MemoryUse& use = of_smallest.emplace(smallest.evaluated.memory);
   const Bytes growing = (use.activations + use.working) / static_cast<double>(sizes[i]);
@@ -156,6 +154,8 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
   };
   std::vector<Fits> all(feasible.size());
   std::size_t tries = 0, fitting = 0;
+  std::vector<InTurn> known;
+  bool has_simulated = false;
   const auto is_over = [&] { return (fitting >= kLeastFits || tries >= kMostTries) && is_cut(); };
   in_rounds_by_bound(
       bounds,
@@ -169,9 +169,17 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
         tries += items.size();
         in_parallel(items.size(), threads_, [&](std::size_t k) { all[items[k]] = fits(feasible[items[k]]); });
         for (const std::size_t i : items) {
-          for (const Evaluated& e : all[i].priced) note_priced(e);
+          for (const Evaluated& e : all[i].priced) {
+            note_priced(e);
+            known.push_back({&e.candidate, e.estimate.closed_form, false});
+          }
+          for (const Deferred& d : all[i].deferred) {
+            note_deferred(d.evaluated.candidate.degrees);
+            known.push_back({&d.evaluated.candidate, d.bound, true});
+          }
           fitting += all[i].priced.size();
         }
+        if (!has_simulated) has_simulated = simulate_in_turn(known, bounds[items.back()]);
       },
       [&](std::size_t left) { tell(added_ + feasible.size() - left, 2 * enumeration_.feasible.size()); });
   if (result_.is_cut) {  // the least of those that had no turn is told
@@ -203,8 +211,12 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
 
 void Ranking::settle() {
   if (result_.ranked.empty() && deferred_.empty()) result_.fits_with = enough_recomputation(enumeration_.feasible);
-  if (!result_.nearest_miss && enumeration_.least_states)
-    result_.nearest_miss = in_full(enumeration_.least_states->candidate);
+  std::optional<NearestMiss>& miss = result_.nearest_miss;
+  if (miss) {
+    miss->memory = evaluate(problem_, miss->candidate, Depth::Memory, {.checks = Checks::None}).evaluated.memory;
+  } else if (enumeration_.least_states) {
+    miss = in_full(enumeration_.least_states->candidate);
+  }
 }
 
 bool Ranking::price_deferred_alone() {
@@ -216,7 +228,10 @@ bool Ranking::price_deferred_alone() {
       by_bound(bounds), kAllItems,
       [&](std::size_t i) { return is_cut() || is_beaten(deferred_[i].evaluated.candidate, bounds[i]); },
       [&](std::span<const std::size_t> items) {
-        price_deferred(items);
+        for (Evaluated& e : priced_deferred(items)) {
+          note_priced(e);
+          result_.ranked.push_back(std::move(e));
+        }
         for (const std::size_t i : items) is_priced[i] = true;
       },
       [&](std::size_t left) { tell(2 * deferred_.size() - left, 2 * deferred_.size()); });
@@ -263,7 +278,7 @@ std::optional<Recompute> Ranking::enough_recomputation(const std::vector<Candida
     more.recompute = recompute;
     for (Candidate c : feasible) {
       if (c.degrees.pp == 1) c.micro_batch = micro_batches(more, c.degrees).back();
-      if (!evaluate(with_more, c, Depth::Memory).infeasibility) return recompute;
+      if (!evaluate(with_more, c, Depth::Memory, {.is_rejected_by_first_rank = true}).infeasibility) return recompute;
     }
   }
   return std::nullopt;
@@ -311,109 +326,12 @@ void Ranking::add_priced(const std::vector<std::vector<Candidate>>& proposals, c
   simulate_front();
 }
 
-/// Simulates the candidate with the least closed form, for a time that bounds can be compared with.
-void Ranking::simulate_front() {
-  const auto front = std::min_element(
-      result_.ranked.begin(), result_.ranked.end(),
-      [](const Evaluated& a, const Evaluated& b) { return a.estimate.closed_form < b.estimate.closed_form; });
-  if (front != result_.ranked.end() && !simulated_early(front->candidate))
-    early_.emplace_back(front->candidate, simulated_makespan(problem_, front->candidate));
-}
-
-std::optional<SimTime> Ranking::simulated_early(const Candidate& candidate) const {
-  const auto known = std::find_if(early_.begin(), early_.end(), [&](const auto& e) { return e.first == candidate; });
-  return known == early_.end() ? std::nullopt : std::optional(known->second);
-}
-
-void Ranking::add_simulated(Evaluated evaluated) {
-  best_ = std::min(best_.value_or(*evaluated.makespan), *evaluated.makespan);
-  ++result_.simulated;
-  result_.ranked.push_back(std::move(evaluated));
-}
-
-void Ranking::sort_by_closed_form() {
-  std::stable_sort(result_.ranked.begin(), result_.ranked.end(), [](const Evaluated& a, const Evaluated& b) {
-    return a.estimate.closed_form < b.estimate.closed_form;
-  });
-}
-
-void Ranking::simulate_best() {
-  std::vector<Evaluated>& ranked = result_.ranked;
-  std::vector<std::size_t> waiting;
-  for (std::size_t i = 0; i < ranked.size(); ++i) {
-    if (!ranked[i].makespan) waiting.push_back(i);
-  }
-  const std::int64_t budget = is_cut() ? 1 : space_.most_simulated;
-  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(0, budget - result_.simulated));
-  const auto is_beaten = [&](std::size_t i) {
-    return best_ && (is_cut() || ranked[i].estimate.lower_bound >= best_->seconds());
-  };
-  const auto simulate = [&](std::span<const std::size_t> items) {
-    in_parallel(items.size(), threads_, [&](std::size_t k) {
-      Evaluated& e = ranked[items[k]];
-      e.makespan = simulated_early(e.candidate);
-      if (!e.makespan) e.makespan = simulated_makespan(problem_, e.candidate);
-    });
-    result_.simulated += std::ssize(items);
-    for (const std::size_t i : items) best_ = std::min(best_.value_or(*ranked[i].makespan), *ranked[i].makespan);
-  };
-  in_rounds(std::move(waiting), most, is_beaten, simulate,
-            [&](std::size_t left) { tell(2 * ranked.size() - left, 2 * ranked.size()); });
-}
-
-/// Simulates the candidate with the least closed form, if that is below the best time.
-void Ranking::simulate_next() {
-  const auto next = std::min_element(
-      result_.ranked.begin(), result_.ranked.end(),
-      [](const Evaluated& a, const Evaluated& b) { return a.estimate.closed_form < b.estimate.closed_form; });
-  if (next->makespan || (best_ && next->estimate.closed_form >= best_->seconds())) return;
-  next->makespan = simulated_makespan(problem_, next->candidate);
-  ++result_.simulated;
-  best_ = std::min(best_.value_or(*next->makespan), *next->makespan);
-}
-
-/// A search that is cut still evaluates one round of pipelines: their stages are simulated by segments, in seconds.
-void Ranking::evaluate_deferred() {
-  std::stable_sort(deferred_.begin(), deferred_.end(),
-                   [](const Deferred& a, const Deferred& b) { return a.bound < b.bound; });
-  std::vector<std::size_t> waiting(deferred_.size());
-  std::iota(waiting.begin(), waiting.end(), std::size_t{0});
-  std::vector<bool> is_priced(deferred_.size(), false), is_too_large(deferred_.size(), false);
-  bool has_priced = false;
-  in_rounds(
-      std::move(waiting), static_cast<std::size_t>(std::max<std::int64_t>(0, space_.most_deferred)),
-      [&](std::size_t i) {
-        if (!best_) return false;
-        const bool is_late = is_cut() && (has_priced || deferred_[i].evaluated.candidate.degrees.pp == 1);
-        if (is_late || deferred_[i].bound >= best_->seconds()) return true;
-        is_too_large[i] = exchange_flows(problem_, deferred_[i].evaluated.candidate) > space_.most_deferred_flows;
-        return static_cast<bool>(is_too_large[i]);
-      },
-      [&](std::span<const std::size_t> items) {
-        price_deferred(items);
-        for (const std::size_t i : items) is_priced[i] = true;
-        has_priced = true;
-        is_cut() ? simulate_next() : simulate_best();
-      },
-      {}, kSmallRound);
-  std::vector<Deferred> left;
-  for (std::size_t i = 0; i < deferred_.size(); ++i) {
-    if (is_too_large[i] && deferred_[i].bound < best_->seconds()) ++result_.undecided;
-    if (!is_priced[i]) left.push_back(std::move(deferred_[i]));
-  }
-  deferred_ = std::move(left);
-  result_.deferred = std::ssize(deferred_);
-  result_.pruned = std::ssize(result_.ranked) + result_.deferred + result_.unpriced - result_.simulated;
-}
-
-/// Moves deferred candidates to the ranked ones.
-void Ranking::price_deferred(std::span<const std::size_t> which) {
+std::vector<Evaluated> Ranking::priced_deferred(std::span<const std::size_t> which) const {
   std::vector<Evaluated> priced(which.size());
   in_parallel(which.size(), threads_, [&](std::size_t k) {
     priced[k] = evaluate(problem_, deferred_[which[k]].evaluated.candidate, Depth::Extrapolation).evaluated;
   });
-  for (const Evaluated& e : priced) note_priced(e);
-  std::move(priced.begin(), priced.end(), std::back_inserter(result_.ranked));
+  return priced;
 }
 
 void Ranking::tell(std::size_t done, std::size_t total) const {

@@ -85,15 +85,26 @@ class Ranking {
   [[nodiscard]] std::vector<std::pair<Seconds, std::int64_t>> rough_bounds(Candidate base) const;
   [[nodiscard]] Seconds least_bound(Candidate base) const;
   /// Whether a candidate of this bound cannot be among those that later rounds go on with: `most_refined` pipelines or
-  /// `most_simulated` candidates are known to be faster by their closed forms, or enough for comparison if one that
-  /// was simulated early is faster.
+  /// `most_simulated` candidates are known to be faster by their closed forms. If one that was simulated early is
+  /// faster, enough for comparison are, or none need be if others of its degrees were deferred.
   [[nodiscard]] bool is_beaten(const Candidate& candidate, Seconds bound) const;
   void simulate_front();
+  [[nodiscard]] bool is_too_large(const Candidate& deferred) const;
+  [[nodiscard]] bool is_slow_to_rule_out(const Evaluated& priced) const;
+  /// A candidate with its closed form or, if it is deferred, its bound.
+  struct InTurn {
+    const Candidate* candidate;
+    Seconds time;
+    bool is_deferred;
+  };
+  bool simulate_in_turn(const std::vector<InTurn>& candidates, Seconds turn);
+  [[nodiscard]] bool is_slower_than_early(Seconds bound) const;
   void simulate_next();
   [[nodiscard]] std::optional<SimTime> simulated_early(const Candidate& candidate) const;
   void rule_out(Seconds bound);
   void note_priced(const Evaluated& evaluated);
-  void price_deferred(std::span<const std::size_t> which);
+  void note_deferred(const Degrees& degrees);
+  [[nodiscard]] std::vector<Evaluated> priced_deferred(std::span<const std::size_t> which) const;
   [[nodiscard]] std::optional<Recompute> enough_recomputation(const std::vector<Candidate>& feasible) const;
   [[nodiscard]] NearestMiss in_full(Candidate c) const;
   void tell(std::size_t done, std::size_t total) const;
@@ -110,6 +121,7 @@ class Ranking {
   std::vector<Deferred> deferred_;
   std::optional<SimTime> best_;                       // least simulated makespan
   std::vector<std::pair<Candidate, SimTime>> early_;  // simulated between pricings, for comparison with bounds
+  std::vector<Degrees> with_deferred_;                // degrees of deferred candidates
   SearchResult result_;
 };
 

@@ -8,14 +8,17 @@
 //    Recomputation of "auto" is the least that fits, and more where that makes room for a larger micro batch.
 // 2. Price each candidate by its closed form and its lower bound (model/costs/estimate.hpp), and sort by the closed
 //    form. On many ranks, candidates whose ranks differ (because experts do not divide evenly, for example) are
-//    deferred with a bound computed for one rank.
+//    deferred with a bound computed for one rank. The first candidate whose turn comes by its closed form or, if it is
+//    deferred, by its bound is simulated at once: no other one of degrees that were deferred is priced if its bound is
+//    not below that time.
 // 3. For the best pipelines, also price other micro batches and interleaved stages. For the best candidates overall,
 //    look for other strategies for their MoE layers (layer_search.hpp), and price the fastest.
 // 4. Simulate in rounds of fixed size, best closed form first; after each round drop the candidates whose lower bound
 //    is not below the best simulated time. Pruning depends on rounds, not on threads, so the result does not depend on
 //    the number of threads.
-// 5. Price and simulate deferred candidates, least bound first, while the bound is below the best time; those whose
-//    simulation would take minutes stay deferred and are counted.
+// 5. Price and simulate deferred candidates, least bound first, while the bound is below the best time. Those whose
+//    simulation would take minutes stay deferred and are counted, and so are those for which it would take many seconds
+//    to confirm that they are slower, as their closed forms say clearly.
 // 6. If MoE layers are of several kinds, choose a strategy for each kind (strategies_by_kind.hpp) in the best
 //    candidate.
 // 7. Search the order of operations in the blocks of the fastest candidates (planner/lowering/ordered.hpp) and simulate

@@ -43,6 +43,9 @@ struct SearchSpace {
   /// Those with more flows between ranks in the exchanges of one microbatch stay deferred. assumed: simulations of more
   /// take minutes (156 million flows of 4,096 ranks that straddle racks: six).
   std::int64_t most_deferred_flows = 8'000'000;
+  /// Those with more than this stay deferred, too, if their closed form is a fifth longer than the best time. assumed:
+  /// simulations of fewer take up to five seconds.
+  std::int64_t quick_deferred_flows = 2'000'000;
   std::int64_t most_varied = 6;    // candidates whose MoE layers are simulated alone with other strategies
   std::int64_t most_ordered = 3;   // simulated candidates whose order of operations is searched
   bool wants_global_bound = true;  // SearchResult::global_bound is found, which takes up to a third of the time

@@ -141,4 +141,17 @@ TEST_CASE("Deferred candidates that take too long to simulate stay deferred and 
   CHECK(r.global_bound <= all.global_bound * (1 + 1e-9));
 }
 
+TEST_CASE("Deferred candidates that seem clearly slower stay deferred if they take long to simulate", "[slow]") {
+  const Small s = best_deferred();
+  const SearchResult all = search({s.model, s.workload, s.cluster}, {.asymmetric_rank_threshold = 4});
+  const SearchResult r =
+      search({s.model, s.workload, s.cluster}, {.asymmetric_rank_threshold = 4, .quick_deferred_flows = -1});
+  CHECK(*r.ranked.front().makespan == *all.ranked.front().makespan);
+  CHECK(r.undecided > 0);
+  CHECK(r.undecided <= r.deferred);
+  CHECK(r.simulated < all.simulated);
+  CHECK(r.simulated + r.pruned == std::ssize(r.ranked) + r.deferred + r.unpriced);
+  CHECK(r.global_bound <= all.global_bound * (1 + 1e-9));
+}
+
 }  // namespace moeplan::tests::cut_search_test

@@ -1,0 +1,158 @@
+// The simulations of a search: which of the ranked candidates are simulated, and when.
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "model/base/in_parallel.hpp"
+#include "planner/search/ranking.hpp"
+#include "planner/search/rounds.hpp"
+
+namespace moeplan::planner {
+
+namespace {
+
+constexpr double kClearly = 1.2;  // assumed: a closed form so much longer is not of the fastest candidate
+
+/// Flows between ranks in the exchanges of one microbatch: a simulation of ranks that all differ follows each of them,
+/// of a pipeline on each of its stages.
+std::int64_t exchange_flows(const Problem& problem, const Candidate& c) {
+  const std::int64_t of_a_layer = problem.workload().mode == Mode::Train ? 4 : 2;  // a dispatch and a combine per pass
+  const std::int64_t peers = c.degrees.ep * c.degrees.esp - 1;
+  return of_a_layer * problem.model().num_moe_layers() * c.degrees.ranks_per_stage() * peers;
+}
+
+}  // namespace
+
+/// Simulates the candidate with the least closed form, for a time that bounds can be compared with.
+void Ranking::simulate_front() {
+  const auto front = std::min_element(
+      result_.ranked.begin(), result_.ranked.end(),
+      [](const Evaluated& a, const Evaluated& b) { return a.estimate.closed_form < b.estimate.closed_form; });
+  if (front != result_.ranked.end() && !simulated_early(front->candidate))
+    early_.emplace_back(front->candidate, simulated_makespan(problem_, front->candidate));
+}
+
+/// Whether the simulation of a deferred candidate would take minutes.
+bool Ranking::is_too_large(const Candidate& deferred) const {
+  return exchange_flows(problem_, deferred) > space_.most_deferred_flows;
+}
+
+/// Whether a simulation would take many seconds to confirm that a deferred candidate is slower than the best.
+bool Ranking::is_slow_to_rule_out(const Evaluated& priced) const {
+  return best_ && exchange_flows(problem_, priced.candidate) > space_.quick_deferred_flows &&
+         priced.estimate.closed_form >= kClearly * best_->seconds();
+}
+
+/// Simulates the first candidate by closed form or, if deferred, bound, for the same comparison, once that is at most
+/// `turn` and below the times known so far; returns whether it did. Those that take many seconds are left out, and in a
+/// limited time deferred ones without a pipeline.
+bool Ranking::simulate_in_turn(const std::vector<InTurn>& candidates, Seconds turn) {
+  const InTurn* first = nullptr;
+  for (const InTurn& c : candidates) {
+    const bool takes_long = c.is_deferred && ((space_.is_out_of_time && c.candidate->degrees.pp == 1) ||
+                                              exchange_flows(problem_, *c.candidate) > space_.quick_deferred_flows);
+    if (!takes_long && c.time <= turn && (!first || c.time < first->time)) first = &c;
+  }
+  if (!first || is_slower_than_early(first->time) || is_cut()) return false;
+  early_.emplace_back(*first->candidate, simulated_makespan(problem_, *first->candidate));
+  return true;
+}
+
+/// Whether one that was simulated early is at least as fast as this bound.
+bool Ranking::is_slower_than_early(Seconds bound) const {
+  return std::any_of(early_.begin(), early_.end(), [&](const auto& known) { return bound >= known.second.seconds(); });
+}
+
+std::optional<SimTime> Ranking::simulated_early(const Candidate& candidate) const {
+  const auto known = std::find_if(early_.begin(), early_.end(), [&](const auto& e) { return e.first == candidate; });
+  return known == early_.end() ? std::nullopt : std::optional(known->second);
+}
+
+void Ranking::add_simulated(Evaluated evaluated) {
+  best_ = std::min(best_.value_or(*evaluated.makespan), *evaluated.makespan);
+  ++result_.simulated;
+  result_.ranked.push_back(std::move(evaluated));
+}
+
+void Ranking::sort_by_closed_form() {
+  std::stable_sort(result_.ranked.begin(), result_.ranked.end(), [](const Evaluated& a, const Evaluated& b) {
+    return a.estimate.closed_form < b.estimate.closed_form;
+  });
+}
+
+void Ranking::simulate_best() {
+  std::vector<Evaluated>& ranked = result_.ranked;
+  std::vector<std::size_t> waiting;
+  for (std::size_t i = 0; i < ranked.size(); ++i) {
+    if (!ranked[i].makespan) waiting.push_back(i);
+  }
+  const std::int64_t budget = is_cut() ? 1 : space_.most_simulated;
+  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(0, budget - result_.simulated));
+  const auto is_beaten = [&](std::size_t i) {
+    return best_ && (is_cut() || ranked[i].estimate.lower_bound >= best_->seconds());
+  };
+  const auto simulate = [&](std::span<const std::size_t> items) {
+    in_parallel(items.size(), threads_, [&](std::size_t k) {
+      Evaluated& e = ranked[items[k]];
+      e.makespan = simulated_early(e.candidate);
+      if (!e.makespan) e.makespan = simulated_makespan(problem_, e.candidate);
+    });
+    result_.simulated += std::ssize(items);
+    for (const std::size_t i : items) best_ = std::min(best_.value_or(*ranked[i].makespan), *ranked[i].makespan);
+  };
+  in_rounds(std::move(waiting), most, is_beaten, simulate,
+            [&](std::size_t left) { tell(2 * ranked.size() - left, 2 * ranked.size()); });
+}
+
+/// Simulates the candidate with the least closed form, if that is below the best time.
+void Ranking::simulate_next() {
+  const auto next = std::min_element(
+      result_.ranked.begin(), result_.ranked.end(),
+      [](const Evaluated& a, const Evaluated& b) { return a.estimate.closed_form < b.estimate.closed_form; });
+  if (next->makespan || (best_ && next->estimate.closed_form >= best_->seconds())) return;
+  next->makespan = simulated_makespan(problem_, next->candidate);
+  ++result_.simulated;
+  best_ = std::min(best_.value_or(*next->makespan), *next->makespan);
+}
+
+/// A search that is cut still evaluates one round of pipelines: their stages are simulated by segments, in seconds.
+void Ranking::evaluate_deferred() {
+  std::stable_sort(deferred_.begin(), deferred_.end(),
+                   [](const Deferred& a, const Deferred& b) { return a.bound < b.bound; });
+  std::vector<std::size_t> waiting(deferred_.size());
+  std::iota(waiting.begin(), waiting.end(), std::size_t{0});
+  std::vector<bool> is_priced(deferred_.size(), false), is_large(deferred_.size(), false);
+  bool has_priced = false;
+  in_rounds(
+      std::move(waiting), static_cast<std::size_t>(std::max<std::int64_t>(0, space_.most_deferred)),
+      [&](std::size_t i) {
+        if (!best_) return false;
+        const bool is_late = is_cut() && (has_priced || deferred_[i].evaluated.candidate.degrees.pp == 1);
+        if (is_late || deferred_[i].bound >= best_->seconds()) return true;
+        is_large[i] = is_too_large(deferred_[i].evaluated.candidate);
+        return static_cast<bool>(is_large[i]);
+      },
+      [&](std::span<const std::size_t> items) {
+        std::vector<Evaluated> priced = priced_deferred(items);
+        for (std::size_t k = 0; k < items.size(); ++k) {
+          is_large[items[k]] = is_slow_to_rule_out(priced[k]);
+          is_priced[items[k]] = !is_large[items[k]];
+          if (is_large[items[k]]) continue;
+          note_priced(priced[k]);
+          result_.ranked.push_back(std::move(priced[k]));
+        }
+        has_priced = true;
+        is_cut() ? simulate_next() : simulate_best();
+      },
+      {}, kSmallRound);
+  std::vector<Deferred> left;
+  for (std::size_t i = 0; i < deferred_.size(); ++i) {
+    if (is_large[i] && deferred_[i].bound < best_->seconds()) ++result_.undecided;
+    if (!is_priced[i]) left.push_back(std::move(deferred_[i]));
+  }
+  deferred_ = std::move(left);
+  result_.deferred = std::ssize(deferred_);
+  result_.pruned = std::ssize(result_.ranked) + result_.deferred + result_.unpriced - result_.simulated;
+}
+
+}  // namespace moeplan::planner

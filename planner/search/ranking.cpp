@@ -61,9 +61,17 @@ void Ranking::note_priced(const Evaluated& evaluated) {
   if (evaluated.candidate.degrees.pp > 1) insert(of_pipelines_);
 }
 
-void Ranking::note_deferred(const Degrees& degrees) {
-  if (std::find(with_deferred_.begin(), with_deferred_.end(), degrees) == with_deferred_.end())
-    with_deferred_.push_back(degrees);
+void Ranking::note(const Fits& fits, std::vector<InTurn>& known) {
+  for (const Evaluated& e : fits.priced) {
+    note_priced(e);
+    known.push_back({&e.candidate, e.estimate.closed_form, false});
+  }
+  for (const Deferred& d : fits.deferred) {
+    const Candidate& c = d.evaluated.candidate;
+    known.push_back({&c, d.bound, true});
+    if (std::find(with_deferred_.begin(), with_deferred_.end(), c.degrees) == with_deferred_.end())
+      with_deferred_.push_back(c.degrees);
+  }
 }
 
 /// The micro batches of an enumerated candidate, largest first: with a pipeline its own, otherwise all that are
@@ -169,14 +177,7 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
         tries += items.size();
         in_parallel(items.size(), threads_, [&](std::size_t k) { all[items[k]] = fits(feasible[items[k]]); });
         for (const std::size_t i : items) {
-          for (const Evaluated& e : all[i].priced) {
-            note_priced(e);
-            known.push_back({&e.candidate, e.estimate.closed_form, false});
-          }
-          for (const Deferred& d : all[i].deferred) {
-            note_deferred(d.evaluated.candidate.degrees);
-            known.push_back({&d.evaluated.candidate, d.bound, true});
-          }
+          note(all[i], known);
           fitting += all[i].priced.size();
         }
         if (!has_simulated) has_simulated = simulate_in_turn(known, bounds[items.back()]);

@@ -103,7 +103,7 @@ class Ranking {
   [[nodiscard]] std::optional<SimTime> simulated_early(const Candidate& candidate) const;
   void rule_out(Seconds bound);
   void note_priced(const Evaluated& evaluated);
-  void note_deferred(const Degrees& degrees);
+  void note(const Fits& fits, std::vector<InTurn>& known);
   [[nodiscard]] std::vector<Evaluated> priced_deferred(std::span<const std::size_t> which) const;
   [[nodiscard]] std::optional<Recompute> enough_recomputation(const std::vector<Candidate>& feasible) const;
   [[nodiscard]] NearestMiss in_full(Candidate c) const;

@@ -25,14 +25,16 @@ ModelSpec decoder(MapReader& config, bool tied) {
   return m;
 }
 
+void check_divides(MapReader& r, std::string_view key, std::int64_t value, std::string_view of, std::int64_t number) {
+  if (number % value == 0 || !r.is_sound(key) || !r.is_sound(of)) return;
+  r.complain(key, fmt::format("{} does not divide {}, which is {}", value, of, number));
+}
+
 HeadAttention head_attention(MapReader& config, std::int64_t hidden_size) {
   HeadAttention a{};
   a.num_heads = config.integer("num_attention_heads", 1, L::kHeads);
   a.num_kv_heads = config.integer_or("num_key_value_heads", a.num_heads, 1, L::kHeads);
-  if (a.num_heads % a.num_kv_heads != 0) {
-    config.complain("num_key_value_heads",
-                    fmt::format("{} does not divide num_attention_heads, which is {}", a.num_kv_heads, a.num_heads));
-  }
+  check_divides(config, "num_key_value_heads", a.num_kv_heads, "num_attention_heads", a.num_heads);
   if (config.has("head_dim")) {
     a.head_dim = size(config, "head_dim");
   } else if (hidden_size % a.num_heads == 0) {

@@ -39,6 +39,9 @@ struct Family {
 /// and a final one, causal. `tied` is the family's default for tie_word_embeddings.
 [[nodiscard]] ModelSpec decoder(MapReader& config, bool tied);
 
+/// Complains if the value of `key` does not divide that of `of`, where both were read without an error.
+void check_divides(MapReader& r, std::string_view key, std::int64_t value, std::string_view of, std::int64_t number);
+
 /// Reads num_attention_heads, num_key_value_heads (default: num_attention_heads), head_dim (default: hidden_size /
 /// heads); no biases.
 [[nodiscard]] HeadAttention head_attention(MapReader& config, std::int64_t hidden_size);

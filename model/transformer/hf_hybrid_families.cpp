@@ -136,7 +136,7 @@ ModelSpec deepseek_v4(MapReader& r) {
   a.rope_head_dim = r.integer("qk_rope_head_dim", 0, a.head_dim);
   a.q_lora_rank = size(r, "q_lora_rank");
   a.output_groups = r.integer("o_groups", 1, L::kHeads);
-  if (a.num_heads % a.output_groups != 0) r.complain("o_groups", "does not divide num_attention_heads");
+  check_divides(r, "o_groups", a.output_groups, "num_attention_heads", a.num_heads);
   a.output_rank = size(r, "o_lora_rank");
   m.attention = a;
   const Indexer indexer = read_indexer_keys(r);
@@ -193,10 +193,7 @@ ModelSpec qwen3_next(MapReader& r) {
                             .key_head_dim = size(r, "linear_key_head_dim"),
                             .value_head_dim = size(r, "linear_value_head_dim"),
                             .conv_kernel = r.integer_or("linear_conv_kernel_dim", 4, 1, L::kHiddenSize)};
-  if (delta.num_value_heads % delta.num_key_heads != 0) {
-    r.complain("linear_num_key_heads", fmt::format("{} does not divide linear_num_value_heads, which is {}",
-                                                   delta.num_key_heads, delta.num_value_heads));
-  }
+  check_divides(r, "linear_num_key_heads", delta.num_key_heads, "linear_num_value_heads", delta.num_value_heads);
   Moe moe = routed_experts(r, "num_experts", "num_experts_per_tok", size(r, "moe_intermediate_size"));
   moe.shared = gated(r.integer("shared_expert_intermediate_size", 0, L::kHiddenSize));
   moe.shared_gate = moe.shared.hidden_size > 0;
@@ -274,7 +271,7 @@ ModelSpec nemotron_h(MapReader& r) {
                .chunk = r.integer_or("chunk_size", 128, 1, L::kHiddenSize),
                .conv_bias = r.boolean_or("use_conv_bias", true),
                .bias = r.boolean_or("use_bias", false) || r.boolean_or("mamba_proj_bias", false)};
-  if (mamba.num_heads % mamba.num_groups != 0) r.complain("n_groups", "does not divide mamba_num_heads");
+  check_divides(r, "n_groups", mamba.num_groups, "mamba_num_heads", mamba.num_heads);
   const std::string letters = nemotron_letters(r, "hybrid_override_pattern", "layers_block_type");
   if (letters.empty()) {
     r.complain("layers_block_type", "missing key; expected the kind of each layer, or hybrid_override_pattern");

@@ -69,7 +69,7 @@ class Guess {
     HeadAttention a = head_attention(r_, hidden_size);
     if (r_.has("num_attention_groups")) {
       a.num_kv_heads = r_.integer(first_of({"num_attention_groups"}), 1, a.num_heads);
-      if (a.num_heads % a.num_kv_heads != 0) r_.complain("num_attention_groups", "does not divide num_attention_heads");
+      check_divides(r_, "num_attention_groups", a.num_kv_heads, "num_attention_heads", a.num_heads);
     }
     if (r_.has("v_head_dim")) a.v_head_dim = size(r_, first_of({"v_head_dim"}));
     a.bias = r_.boolean_or("attention_bias", false);

@@ -19,8 +19,7 @@ HeadAttention prefixed_heads(MapReader& r, const std::string& prefix) {
   HeadAttention a{};
   a.num_heads = r.integer(prefix + "num_attention_heads", 1, L::kHeads);
   a.num_kv_heads = r.integer(prefix + "num_key_value_heads", 1, L::kHeads);
-  if (a.num_heads % a.num_kv_heads != 0)
-    r.complain(prefix + "num_key_value_heads", fmt::format("{} does not divide {} heads", a.num_kv_heads, a.num_heads));
+  check_divides(r, prefix + "num_key_value_heads", a.num_kv_heads, prefix + "num_attention_heads", a.num_heads);
   a.head_dim = size(r, prefix + "head_dim");
   a.v_head_dim = size(r, prefix + "v_head_dim");
   return a;
@@ -83,8 +82,7 @@ ModelSpec step3p5(MapReader& r) {
     HeadAttention a{};
     a.num_heads = from.integer("num_attention_heads", 1, L::kHeads);
     a.num_kv_heads = from.integer("num_attention_groups", 1, L::kHeads);
-    if (a.num_heads % a.num_kv_heads != 0)
-      from.complain("num_attention_groups", fmt::format("{} does not divide {} heads", a.num_kv_heads, a.num_heads));
+    check_divides(from, "num_attention_groups", a.num_kv_heads, "num_attention_heads", a.num_heads);
     a.head_dim = head_dim;
     a.qk_norm = true;
     if (is_gated) a.output_gate = OutputGate::Heads;

@@ -11,8 +11,6 @@
 
 namespace moeplan {
 
-namespace {}  // namespace
-
 class BlockPricer::State {
  public:
   State(const Program& program, const Cluster& cluster, PricedRanks ranks)

@@ -109,8 +109,8 @@ class PipelineEstimates::State {
 
   BlockPricer& prices(std::size_t stage) { return *of_stage_[stage % of_stage_.size()]; }
 
-  Estimate of(const std::vector<Sequence>& sequences) {
-    Estimate e{};
+  PipelineEstimate of(const std::vector<Sequence>& sequences) {
+    PipelineEstimate e{};
     std::string busiest;
     std::vector<std::vector<double>> paths;
     for (std::size_t s = 0; s < sequences.size(); ++s) {
@@ -119,7 +119,11 @@ class PipelineEstimates::State {
       paths.push_back(std::move(t.path));
     }
     const StageSegments stages = stage_segments(program_, sequences);
-    for (const std::size_t rank : busy_ranks(paths)) compose(stages, rank, e);
+    e.closed_form = composed(stages, Together{});
+    for (const std::size_t rank : busy_ranks(paths)) {
+      const Seconds path = e.paths[rank] = composed(stages, Alone{rank});
+      e.critical_path = std::max(e.critical_path, path);
+    }
     finish(e, busiest);
     return e;
   }
@@ -143,60 +147,58 @@ class PipelineEstimates::State {
     return {most(longest), most(sums), 0};
   }
 
-  /// Adds the closed form, and the path through the chains of segments of the ranks at this position in each stage: any
-  /// choice gives a lower bound.
-  void compose(const StageSegments& stages, std::size_t rank, Estimate& e) {
-    const std::size_t count = stages.order.size();
-    std::vector<std::vector<SegmentTimes>> times_alone(count), times_together(count);
-    for (std::size_t s = 0; s < count; ++s) {
-      times_alone[s].resize(stages.segments.size());
-      times_together[s].resize(stages.segments.size());
+  /// Times of operations alone, on the ranks at one position in their stages: any choice gives a lower bound.
+  struct Alone {
+    std::size_t rank;
+
+    [[nodiscard]] const StreamEnds& ends(const BlockPrice& p) const { return p.ends[rank % p.ends.size()]; }
+    [[nodiscard]] const auto& sends(const BlockPrice& p) const { return p.sends_alone; }
+    [[nodiscard]] Seconds transfer(const StageTransfer& t, std::int64_t bytes) const { return t.alone(bytes); }
+    [[nodiscard]] SimTime whole(Seconds t) const { return SimTime(static_cast<std::int64_t>(t.value() * 1e12)); }
+  };
+  /// Times of the slowest rank, with all groups at once.
+  struct Together {
+    [[nodiscard]] const StreamEnds& ends(const BlockPrice& p) const { return p.ends_together; }
+    [[nodiscard]] const auto& sends(const BlockPrice& p) const { return p.sends_together; }
+    [[nodiscard]] Seconds transfer(const StageTransfer& t, std::int64_t bytes) const { return t.together(bytes); }
+    [[nodiscard]] SimTime whole(Seconds t) const { return SimTime::from_seconds(t); }
+  };
+
+  /// The makespan of the stages' segments.
+  template <class Times>
+  Seconds composed(const StageSegments& stages, const Times& of) {
+    std::vector<std::vector<SegmentTimes>> times(stages.order.size());
+    for (std::size_t s = 0; s < times.size(); ++s) {
+      times[s].resize(stages.segments.size());
+      std::vector<bool> is_priced(stages.segments.size(), false);
       for (const std::size_t i : stages.order[s]) {
-        SegmentTimes& together = times_together[s][i];
-        if (together.joined == SimTime())
-          price_segment(stages.segments[i], prices(s), rank, times_alone[s][i], together);
+        if (!is_priced[i]) times[s][i] = segment_times(stages.segments[i], prices(s), of);
+        is_priced[i] = true;
       }
     }
-    const auto together = [&](std::size_t stage, const StageMessage& m) {
-      return SimTime::from_seconds(transfer(stages, stage, m).together(m.bytes));
+    const auto transfer = [&](std::size_t stage, const StageMessage& m) {
+      const auto to = static_cast<std::int64_t>(stages.shifted(stage, m.shift));
+      return of.whole(of.transfer(machines_.transfer(count_, static_cast<std::int64_t>(stage), to), m.bytes));
     };
-    const auto alone = [&](std::size_t stage, const StageMessage& m) {
-      return rounded_down(transfer(stages, stage, m).alone(m.bytes));
-    };
-    e.closed_form = compose_stages(stages, times_together, together).makespan.seconds();
-    e.critical_path = std::max(e.critical_path, compose_stages(stages, times_alone, alone).makespan.seconds());
+    return compose_stages(stages, times, transfer).makespan.seconds();
   }
 
-  static SimTime rounded_down(Seconds t) { return SimTime(static_cast<std::int64_t>(t.value() * 1e12)); }
-
-  StageTransfer transfer(const StageSegments& stages, std::size_t stage, const StageMessage& m) {
-    return machines_.transfer(count_, static_cast<std::int64_t>(stage),
-                              static_cast<std::int64_t>(stages.shifted(stage, m.shift)));
-  }
-
-  static void price_segment(const Segment& segment, BlockPricer& pricer, std::size_t rank, SegmentTimes& alone,
-                            SegmentTimes& together) {
-    rank %= pricer.ranks();  // which may be representatives
-    StreamEnds ends, ends_together;
-    alone = together = {};
+  template <class Times>
+  static SegmentTimes segment_times(const Segment& segment, BlockPricer& pricer, const Times& of) {
+    SegmentTimes t;
+    StreamEnds ends;
     for (const Step& step : segment.steps) {
       if (step.is_block()) {
-        const BlockPrice& p = pricer.price(step.block);
-        for (const auto& [operation, reached] : p.sends_alone)
-          alone.sends.push_back(rounded_down(Seconds(ends.joined + reached)));
-        for (const auto& [operation, reached] : p.sends_together)
-          together.sends.push_back(SimTime::from_seconds(Seconds(ends_together.joined + reached)));
+        for (const auto& [operation, reached] : of.sends(pricer.price(step.block)))
+          t.sends.push_back(of.whole(Seconds(ends.joined + reached)));
       }
-      ends = ends.then(stream_ends({step}, [&](BlockId b) { return pricer.price(b).ends[rank]; }));
-      ends_together = ends_together.then(stream_ends({step}, [&](BlockId b) { return pricer.price(b).ends_together; }));
+      ends = ends.then(stream_ends({step}, [&](BlockId b) { return of.ends(pricer.price(b)); }));
     }
-    assert(alone.sends.size() == segment.sends.size() && "a Send is not repeated within a segment");
-    alone.joined = rounded_down(Seconds(ends.joined));
-    alone.background_busy = rounded_down(Seconds(ends.replicas));
-    alone.background_end = rounded_down(Seconds(std::max(0.0, ends.replicas_after_joined)));
-    together.joined = SimTime::from_seconds(Seconds(ends_together.joined));
-    together.background_busy = SimTime::from_seconds(Seconds(ends_together.replicas));
-    together.background_end = SimTime::from_seconds(Seconds(std::max(0.0, ends_together.replicas_after_joined)));
+    assert(t.sends.size() == segment.sends.size() && "a Send is not repeated within a segment");
+    t.joined = of.whole(Seconds(ends.joined));
+    t.background_busy = of.whole(Seconds(ends.replicas));
+    t.background_end = of.whole(Seconds(std::max(0.0, ends.replicas_after_joined)));
+    return t;
   }
 
   const Program& program_;
@@ -210,7 +212,7 @@ class PipelineEstimates::State {
 PipelineEstimates::PipelineEstimates(const Program& program, StageClusters& machines, PricedRanks ranks)
     : state_(std::make_unique<State>(program, machines, ranks)) {}
 PipelineEstimates::~PipelineEstimates() = default;
-Estimate PipelineEstimates::of(const std::vector<Sequence>& stages) { return state_->of(stages); }
+PipelineEstimate PipelineEstimates::of(const std::vector<Sequence>& stages) { return state_->of(stages); }
 BlockPricer& PipelineEstimates::prices(std::size_t stage) { return state_->prices(stage); }
 
 namespace {

@@ -2,6 +2,7 @@
 // and 12.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,6 +36,13 @@ struct Estimate {
 /// The same; `machines` caches the sub-clusters for further calls on this cluster.
 [[nodiscard]] Estimate estimate(const Program& program, StageClusters& machines);
 
+/// The estimate of a pipeline.
+struct PipelineEstimate : Estimate {
+  /// The paths of which `critical_path` is the longest, by the ranks' position in their stages. Among them is the
+  /// first.
+  std::map<std::size_t, Seconds> paths;
+};
+
 /// Estimates of pipelines that have their blocks in common: each block is priced once.
 class PipelineEstimates {
  public:
@@ -43,7 +51,7 @@ class PipelineEstimates {
   ~PipelineEstimates();
 
   /// estimate() of the Program with these sequences of its blocks, one a stage.
-  [[nodiscard]] Estimate of(const std::vector<Sequence>& stages);
+  [[nodiscard]] PipelineEstimate of(const std::vector<Sequence>& stages);
   /// Prices of the Program's blocks on the ranks of a stage.
   [[nodiscard]] BlockPricer& prices(std::size_t stage);
 

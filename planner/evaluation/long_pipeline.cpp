@@ -1,7 +1,7 @@
 #include "planner/evaluation/long_pipeline.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <map>
 #include <vector>
 
 #include "planner/lowering/lower.hpp"
@@ -40,29 +40,35 @@ double Iteration::steps_beyond() const {
   return static_cast<double>(microbatches_) / static_cast<double>(candidate_.degrees.pp) - 4;
 }
 
-Seconds Iteration::longer_path(Seconds of_filled, PipelineEstimates& blocks) const {
-  double least_step = std::numeric_limits<double>::infinity(), longest = 0;
+Seconds Iteration::longer_path(const PipelineEstimate& of_filled, PipelineEstimates& blocks) const {
+  std::map<std::size_t, double> least_steps;  // of the ranks of each path
+  double longest = 0;
   for (std::size_t s = 0; s < three_.size(); ++s) {
     BlockPricer& prices = blocks.prices(s);
     const std::vector<double> before = chains(block_counts(three_[s], filled_.blocks.size()), prices);
     const std::vector<double> chain = chains(block_counts(filled_, s), prices);
-    for (std::size_t r = 0; r < chain.size(); ++r) {
-      const double step = chain[r] - before[r];
-      least_step = std::min(least_step, step);
-      longest = std::max(longest, chain[r] + steps_beyond() * step);
+    const auto step = [&](std::size_t r) { return chain[r] - before[r]; };
+    for (std::size_t r = 0; r < chain.size(); ++r) longest = std::max(longest, chain[r] + steps_beyond() * step(r));
+    for (const auto& [rank, path] : of_filled.paths) {
+      const double own = step(rank % chain.size());
+      const auto [least, is_new] = least_steps.try_emplace(rank, own);
+      least->second = std::min(least->second, own);
     }
   }
-  return std::max(of_filled + Seconds(steps_beyond() * least_step), Seconds(longest));
+  Seconds out(longest);
+  for (const auto& [rank, path] : of_filled.paths)
+    out = std::max(out, path + Seconds(steps_beyond() * least_steps.at(rank)));
+  return out;
 }
 
 Estimate Iteration::estimated(StageClusters& machines) const {
   if (!is_long()) return estimate(filled_, machines);
   PipelineEstimates blocks(filled_, machines);
-  Estimate e = blocks.of(filled_.stages);
+  PipelineEstimate e = blocks.of(filled_.stages);
   const Estimate before = blocks.of(three_);
   const bool was_by_links = e.lower_bound == e.links;
   const auto go_on = [&](Seconds Estimate::*part) { e.*part = e.*part + steps_beyond() * (e.*part - before.*part); };
-  e.critical_path = longer_path(e.critical_path, blocks);
+  e.critical_path = longer_path(e, blocks);
   go_on(&Estimate::closed_form);
   go_on(&Estimate::compute);
   go_on(&Estimate::links);
@@ -78,7 +84,7 @@ Estimate Iteration::estimated(StageClusters& machines) const {
 Seconds Iteration::bounded_by_first_rank(StageClusters& machines) const {
   if (!is_long()) return bound_by_first_rank(filled_, machines);
   PipelineEstimates blocks(filled_, machines, PricedRanks::First);
-  return longer_path(blocks.of(filled_.stages).lower_bound, blocks);
+  return longer_path(blocks.of(filled_.stages), blocks);
 }
 
 }  // namespace moeplan::planner

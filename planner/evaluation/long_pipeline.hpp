@@ -28,9 +28,9 @@ class Iteration {
   /// estimate() of the whole iteration. For a long pipeline, `closed_form`, `compute` and `links` are extrapolated
   /// linearly from three and four microbatches per stage. `closed_form` is off by a few percent at most, where stages
   /// differ; the other two are exact, or too low where another resource becomes the busiest later. `critical_path`
-  /// remains a lower bound: the path of four microbatches per stage plus, for each further one, the chain of the stage
-  /// with the least work (a longest path continues over the same stages one microbatch later), or the whole chain of
-  /// one stage if that is longer.
+  /// remains a lower bound: the path of four microbatches per stage plus, for each further one, the chain of its ranks
+  /// on the stage with the least work (a longest path continues over the same stages one microbatch later), or the
+  /// whole chain of one stage if that is longer.
   [[nodiscard]] Estimate estimated(StageClusters& machines) const;
 
   /// bound_by_first_rank() of the whole iteration; for a long pipeline a lower bound obtained in the same manner.
@@ -40,9 +40,9 @@ class Iteration {
   [[nodiscard]] bool is_long() const { return candidate_.degrees.pp > 1 && microbatches_ > 4 * candidate_.degrees.pp; }
   /// Microbatches beyond four per stage, divided by the number of stages.
   [[nodiscard]] double steps_beyond() const;
-  /// The critical-path bound of the whole iteration from that of filled(), using the chains of its stages in filled()
-  /// and with three microbatches per stage.
-  [[nodiscard]] Seconds longer_path(Seconds of_filled, PipelineEstimates& blocks) const;
+  /// The critical-path bound of the whole iteration from the paths of filled(), using the chains of its stages in
+  /// filled() and with three microbatches per stage.
+  [[nodiscard]] Seconds longer_path(const PipelineEstimate& of_filled, PipelineEstimates& blocks) const;
 
   const Candidate& candidate_;
   std::int64_t microbatches_;

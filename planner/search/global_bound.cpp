@@ -31,20 +31,22 @@ class LeastBound {
     for (const Deferred& u : deferred) least = std::min(least, u.bound);
     if (has_one_kind_ && space_.all_to_all && space_.pipeline_degree && space_.codec) return least;
 
-    if (is_cut_) return std::min(least, least_common(ranked, deferred));
+    // The bounds by which candidates are sorted are weaker than what follows, but known at once.
+    constexpr Seconds kNone(std::numeric_limits<double>::infinity());
+    std::vector<Seconds> of_deferred, of_ranked;
+    for (const Deferred& d : deferred) of_deferred.push_back(common_work_.bound(d.evaluated.candidate));
+    for (const Evaluated& e : ranked)
+      of_ranked.push_back(e.candidate.degrees.ep > 1 ? common_work_.bound(e.candidate) : kNone);
+    const auto least_of = [&](const std::vector<Seconds>& all) {
+      return all.empty() ? kNone : *std::min_element(all.begin(), all.end());
+    };
+    if (is_cut_) return std::min({least, least_of(of_deferred), least_of(of_ranked)});
 
     StageClusters& machines = common_work_.machines();
-    std::vector<Seconds> of_deferred;
-    for (const Deferred& d : deferred) of_deferred.push_back(common_work_.bound(d.evaluated.candidate));
     lower(least, of_deferred, [&](std::size_t i) {
       return common_work_of(deferred[i].evaluated.candidate).bounded_by_first_rank(machines);
     });
-    std::vector<Seconds> known;
-    for (const Evaluated& e : ranked) {
-      const bool is_open = e.candidate.degrees.ep > 1;
-      known.push_back(is_open ? common_work_.bound(e.candidate) : Seconds(std::numeric_limits<double>::infinity()));
-    }
-    lower(least, known, [&](std::size_t i) {
+    lower(least, of_ranked, [&](std::size_t i) {
       const Evaluated& e = ranked[i];
       const Seconds bound = common_work_of(e.candidate).estimated(machines).lower_bound;
       return has_one_kind_ && bound < least ? std::max(bound, least_links(e.candidate, e.estimate.links)) : bound;
@@ -65,16 +67,6 @@ class LeastBound {
                       [&](std::size_t k) { bounds[k] = std::max(known[items[k]], bound(items[k])); });
           least = std::min(least, *std::min_element(bounds.begin(), bounds.end()));
         });
-  }
-
-  /// The least bound by which candidates are sorted: weaker than what follows, but known at once.
-  Seconds least_common(const std::vector<Evaluated>& ranked, const std::vector<Deferred>& deferred) {
-    Seconds least(std::numeric_limits<double>::infinity());
-    for (const Evaluated& e : ranked) {
-      if (e.candidate.degrees.ep > 1) least = std::min(least, common_work_.bound(e.candidate));
-    }
-    for (const Deferred& d : deferred) least = std::min(least, common_work_.bound(d.evaluated.candidate));
-    return least;
   }
 
   /// The work that is common to all strategies for the candidate's MoE layers.

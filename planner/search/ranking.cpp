@@ -214,9 +214,9 @@ void Ranking::settle() {
   if (result_.ranked.empty() && deferred_.empty()) result_.fits_with = enough_recomputation(enumeration_.feasible);
   std::optional<NearestMiss>& miss = result_.nearest_miss;
   if (miss) {
-    miss->memory = evaluate(problem_, miss->candidate, Depth::Memory, {.checks = Checks::None}).evaluated.memory;
+    miss->memory = memory_in_full(miss->candidate);  // it may be that of the first rank
   } else if (enumeration_.least_states) {
-    miss = in_full(enumeration_.least_states->candidate);
+    miss = smallest(enumeration_.least_states->candidate);
   }
 }
 
@@ -227,7 +227,10 @@ bool Ranking::price_deferred_alone() {
   std::vector<bool> is_priced(deferred_.size(), false);
   in_rounds(
       by_bound(bounds), kAllItems,
-      [&](std::size_t i) { return is_cut() || is_beaten(deferred_[i].evaluated.candidate, bounds[i]); },
+      [&](std::size_t i) {
+        const Candidate& c = deferred_[i].evaluated.candidate;
+        return is_cut() || (!simulated_early(c) && is_beaten(c, bounds[i]));
+      },
       [&](std::span<const std::size_t> items) {
         for (Evaluated& e : priced_deferred(items)) {
           note_priced(e);
@@ -236,10 +239,7 @@ bool Ranking::price_deferred_alone() {
         for (const std::size_t i : items) is_priced[i] = true;
       },
       [&](std::size_t left) { tell(2 * deferred_.size() - left, 2 * deferred_.size()); });
-  for (std::size_t i = 0; i < deferred_.size(); ++i) {
-    if (!is_priced[i]) rule_out(bounds[i]);
-  }
-  deferred_.clear();
+  leave_deferred(is_priced);
   simulate_front();
   return true;
 }
@@ -285,12 +285,17 @@ std::optional<Recompute> Ranking::enough_recomputation(const std::vector<Candida
   return std::nullopt;
 }
 
-/// The memory of the candidate with its smallest micro batch, including activations and working buffers.
-NearestMiss Ranking::in_full(Candidate c) const {
+/// The candidate with its smallest micro batch and the most recomputation.
+NearestMiss Ranking::smallest(Candidate c) const {
   c.micro_batch = micro_batches(problem_.workload(), c.degrees).back();
   c.recompute = recompute_levels(problem_.workload(), space_).back();
-  const MemoryUse memory = evaluate(problem_, c, Depth::Memory, {.checks = Checks::None}).evaluated.memory;
+  const MemoryUse memory = memory_in_full(c);
   return {std::move(c), memory};
+}
+
+/// The memory of the candidate's fullest rank, including activations and working buffers.
+MemoryUse Ranking::memory_in_full(const Candidate& c) const {
+  return evaluate(problem_, c, Depth::Memory, {.checks = Checks::None}).evaluated.memory;
 }
 
 void Ranking::add_priced(const std::vector<std::vector<Candidate>>& proposals, const std::vector<Seconds>& known) {
@@ -325,6 +330,15 @@ void Ranking::add_priced(const std::vector<std::vector<Candidate>>& proposals, c
     }
   }
   simulate_front();
+}
+
+/// Removes the deferred candidates that were priced.
+void Ranking::leave_deferred(const std::vector<bool>& is_priced) {
+  std::vector<Deferred> left;
+  for (std::size_t i = 0; i < deferred_.size(); ++i) {
+    if (!is_priced[i]) left.push_back(std::move(deferred_[i]));
+  }
+  deferred_ = std::move(left);
 }
 
 std::vector<Evaluated> Ranking::priced_deferred(std::span<const std::size_t> which) const {

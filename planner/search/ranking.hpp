@@ -89,6 +89,7 @@ class Ranking {
   /// faster, enough for comparison are, or none need be if others of its degrees were deferred.
   [[nodiscard]] bool is_beaten(const Candidate& candidate, Seconds bound) const;
   void simulate_front();
+  [[nodiscard]] SimTime simulated_once(const Candidate& candidate) const;
   [[nodiscard]] bool is_too_large(const Candidate& deferred) const;
   [[nodiscard]] bool is_slow_to_rule_out(const Evaluated& priced) const;
   /// A candidate with its closed form or, if it is deferred, its bound.
@@ -105,8 +106,10 @@ class Ranking {
   void note_priced(const Evaluated& evaluated);
   void note(const Fits& fits, std::vector<InTurn>& known);
   [[nodiscard]] std::vector<Evaluated> priced_deferred(std::span<const std::size_t> which) const;
+  void leave_deferred(const std::vector<bool>& is_priced);
   [[nodiscard]] std::optional<Recompute> enough_recomputation(const std::vector<Candidate>& feasible) const;
-  [[nodiscard]] NearestMiss in_full(Candidate c) const;
+  [[nodiscard]] NearestMiss smallest(Candidate c) const;
+  [[nodiscard]] MemoryUse memory_in_full(const Candidate& c) const;
   void tell(std::size_t done, std::size_t total) const;
 
   const Problem& problem_;

@@ -21,13 +21,15 @@ std::int64_t exchange_flows(const Problem& problem, const Candidate& c) {
   return of_a_layer * problem.model().num_moe_layers() * c.degrees.ranks_per_stage() * peers;
 }
 
+bool has_less_closed_form(const Evaluated& a, const Evaluated& b) {
+  return a.estimate.closed_form < b.estimate.closed_form;
+}
+
 }  // namespace
 
 /// Simulates the candidate with the least closed form, for a time that bounds can be compared with.
 void Ranking::simulate_front() {
-  const auto front = std::min_element(
-      result_.ranked.begin(), result_.ranked.end(),
-      [](const Evaluated& a, const Evaluated& b) { return a.estimate.closed_form < b.estimate.closed_form; });
+  const auto front = std::min_element(result_.ranked.begin(), result_.ranked.end(), has_less_closed_form);
   if (front != result_.ranked.end() && !simulated_early(front->candidate))
     early_.emplace_back(front->candidate, simulated_makespan(problem_, front->candidate));
 }
@@ -49,9 +51,10 @@ bool Ranking::is_slow_to_rule_out(const Evaluated& priced) const {
 bool Ranking::simulate_in_turn(const std::vector<InTurn>& candidates, Seconds turn) {
   const InTurn* first = nullptr;
   for (const InTurn& c : candidates) {
-    const bool takes_long = c.is_deferred && ((space_.is_out_of_time && c.candidate->degrees.pp == 1) ||
-                                              exchange_flows(problem_, *c.candidate) > space_.quick_deferred_flows);
-    if (!takes_long && c.time <= turn && (!first || c.time < first->time)) first = &c;
+    if (c.time > turn || (first && c.time >= first->time)) continue;
+    const std::int64_t flows = c.is_deferred ? exchange_flows(problem_, *c.candidate) : 0;
+    const bool is_in_time = !c.is_deferred || !space_.is_out_of_time || c.candidate->degrees.pp > 1;
+    if (is_in_time && flows <= std::min(space_.quick_deferred_flows, space_.most_deferred_flows)) first = &c;
   }
   if (!first || is_slower_than_early(first->time) || is_cut()) return false;
   early_.emplace_back(*first->candidate, simulated_makespan(problem_, *first->candidate));
@@ -68,6 +71,12 @@ std::optional<SimTime> Ranking::simulated_early(const Candidate& candidate) cons
   return known == early_.end() ? std::nullopt : std::optional(known->second);
 }
 
+/// The simulated makespan, also of one that was simulated early.
+SimTime Ranking::simulated_once(const Candidate& candidate) const {
+  const std::optional<SimTime> early = simulated_early(candidate);
+  return early ? *early : simulated_makespan(problem_, candidate);
+}
+
 void Ranking::add_simulated(Evaluated evaluated) {
   best_ = std::min(best_.value_or(*evaluated.makespan), *evaluated.makespan);
   ++result_.simulated;
@@ -75,9 +84,7 @@ void Ranking::add_simulated(Evaluated evaluated) {
 }
 
 void Ranking::sort_by_closed_form() {
-  std::stable_sort(result_.ranked.begin(), result_.ranked.end(), [](const Evaluated& a, const Evaluated& b) {
-    return a.estimate.closed_form < b.estimate.closed_form;
-  });
+  std::stable_sort(result_.ranked.begin(), result_.ranked.end(), has_less_closed_form);
 }
 
 void Ranking::simulate_best() {
@@ -94,8 +101,7 @@ void Ranking::simulate_best() {
   const auto simulate = [&](std::span<const std::size_t> items) {
     in_parallel(items.size(), threads_, [&](std::size_t k) {
       Evaluated& e = ranked[items[k]];
-      e.makespan = simulated_early(e.candidate);
-      if (!e.makespan) e.makespan = simulated_makespan(problem_, e.candidate);
+      e.makespan = simulated_once(e.candidate);
     });
     result_.simulated += std::ssize(items);
     for (const std::size_t i : items) best_ = std::min(best_.value_or(*ranked[i].makespan), *ranked[i].makespan);
@@ -106,22 +112,23 @@ void Ranking::simulate_best() {
 
 /// Simulates the candidate with the least closed form, if that is below the best time.
 void Ranking::simulate_next() {
-  const auto next = std::min_element(
-      result_.ranked.begin(), result_.ranked.end(),
-      [](const Evaluated& a, const Evaluated& b) { return a.estimate.closed_form < b.estimate.closed_form; });
+  const auto next = std::min_element(result_.ranked.begin(), result_.ranked.end(), has_less_closed_form);
   if (next->makespan || (best_ && next->estimate.closed_form >= best_->seconds())) return;
-  next->makespan = simulated_makespan(problem_, next->candidate);
+  next->makespan = simulated_once(next->candidate);
   ++result_.simulated;
   best_ = std::min(best_.value_or(*next->makespan), *next->makespan);
 }
 
-/// A search that is cut still evaluates one round of pipelines: their stages are simulated by segments, in seconds.
+/// Those that were simulated early come first: others were ruled out by their times. A search that is cut still
+/// evaluates one round of pipelines: their stages are simulated by segments, in seconds.
 void Ranking::evaluate_deferred() {
-  std::stable_sort(deferred_.begin(), deferred_.end(),
-                   [](const Deferred& a, const Deferred& b) { return a.bound < b.bound; });
+  std::stable_sort(deferred_.begin(), deferred_.end(), [&](const Deferred& a, const Deferred& b) {
+    const bool is_early = simulated_early(a.evaluated.candidate).has_value();
+    return is_early == simulated_early(b.evaluated.candidate).has_value() ? a.bound < b.bound : is_early;
+  });
   std::vector<std::size_t> waiting(deferred_.size());
   std::iota(waiting.begin(), waiting.end(), std::size_t{0});
-  std::vector<bool> is_priced(deferred_.size(), false), is_large(deferred_.size(), false);
+  std::vector<bool> is_priced(deferred_.size(), false), takes_long(deferred_.size(), false);
   bool has_priced = false;
   in_rounds(
       std::move(waiting), static_cast<std::size_t>(std::max<std::int64_t>(0, space_.most_deferred)),
@@ -129,28 +136,28 @@ void Ranking::evaluate_deferred() {
         if (!best_) return false;
         const bool is_late = is_cut() && (has_priced || deferred_[i].evaluated.candidate.degrees.pp == 1);
         if (is_late || deferred_[i].bound >= best_->seconds()) return true;
-        is_large[i] = is_too_large(deferred_[i].evaluated.candidate);
-        return static_cast<bool>(is_large[i]);
+        takes_long[i] = is_too_large(deferred_[i].evaluated.candidate);
+        return static_cast<bool>(takes_long[i]);
       },
       [&](std::span<const std::size_t> items) {
         std::vector<Evaluated> priced = priced_deferred(items);
         for (std::size_t k = 0; k < items.size(); ++k) {
-          is_large[items[k]] = is_slow_to_rule_out(priced[k]);
-          is_priced[items[k]] = !is_large[items[k]];
-          if (is_large[items[k]]) continue;
+          const std::optional<SimTime> early = simulated_early(priced[k].candidate);
+          takes_long[items[k]] = !early && is_slow_to_rule_out(priced[k]);
+          is_priced[items[k]] = !takes_long[items[k]];
+          if (takes_long[items[k]]) continue;
           note_priced(priced[k]);
-          result_.ranked.push_back(std::move(priced[k]));
+          priced[k].makespan = early;
+          early ? add_simulated(std::move(priced[k])) : result_.ranked.push_back(std::move(priced[k]));
         }
         has_priced = true;
         is_cut() ? simulate_next() : simulate_best();
       },
       {}, kSmallRound);
-  std::vector<Deferred> left;
   for (std::size_t i = 0; i < deferred_.size(); ++i) {
-    if (is_large[i] && deferred_[i].bound < best_->seconds()) ++result_.undecided;
-    if (!is_priced[i]) left.push_back(std::move(deferred_[i]));
+    if (takes_long[i] && deferred_[i].bound < best_->seconds()) ++result_.undecided;
   }
-  deferred_ = std::move(left);
+  leave_deferred(is_priced);
   result_.deferred = std::ssize(deferred_);
   result_.pruned = std::ssize(result_.ranked) + result_.deferred + result_.unpriced - result_.simulated;
 }

@@ -171,6 +171,7 @@ TEST_CASE("Setting candidates aside whose ranks differ does not cost the best pl
   REQUIRE(r.ranked.front().makespan);
   CHECK(*r.ranked.front().makespan == *priced.ranked.front().makespan);
   CHECK(priced.deferred == 0);
+  CHECK(r.global_bound <= priced.global_bound * (1 + 1e-9));
   CHECK(r.global_bound <= priced.ranked.front().makespan->seconds() * (1 + 1e-9));
   CHECK(rejections(r) + std::ssize(r.ranked) + r.deferred + r.unpriced == r.enumerated);
   CHECK(r.simulated + r.pruned == std::ssize(r.ranked) + r.deferred + r.unpriced);

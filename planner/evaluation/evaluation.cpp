@@ -6,6 +6,7 @@
 
 #include "model/costs/compute.hpp"
 #include "model/costs/model_flops.hpp"
+#include "model/program/equal_ranks.hpp"
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/evaluation/long_pipeline.hpp"
 #include "planner/lowering/feasibility.hpp"
@@ -22,7 +23,7 @@ bool fits(const Problem& problem, const Program& program, const EvaluationOption
   MemoryUse& memory = out.evaluated.memory;
   const Bytes has = problem.cluster().memory_per_rank();
   const bool must_fit = options.checks == Checks::All;
-  if (must_fit && options.is_rejected_by_first_rank)
+  if (must_fit && options.is_rejected_by_first_rank && ranks_that_differ(program).size() > 1)
     memory = iteration_memory(problem, candidate, program, {RankId(0)});
   if (memory.total() <= has) memory = iteration_memory(problem, candidate, program);
   if (!must_fit || memory.total() <= has) return true;

@@ -5,7 +5,11 @@
 
 namespace moeplan::planner {
 
-void KeptTimelines::keep(std::size_t most) { most_ = most; }
+void KeptTimelines::keep(std::size_t most) {
+  const std::lock_guard lock(mutex_);
+  most_ = most;
+  kept_.clear();
+}
 
 void KeptTimelines::offer(const Candidate& candidate, Timeline timeline) {
   const std::lock_guard lock(mutex_);

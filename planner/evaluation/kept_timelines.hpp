@@ -15,7 +15,7 @@ namespace moeplan::planner {
 /// effect on any result.
 class KeptTimelines {
  public:
-  /// The number of Timelines to keep; at first none.
+  /// From now on keeps so many; at first none. Those kept before are dropped.
   void keep(std::size_t most);
   [[nodiscard]] bool keeps_any() const { return most_ > 0; }
 

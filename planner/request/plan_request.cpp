@@ -245,6 +245,7 @@ PlanAnswer answer(const PlanJob& job, std::int64_t top,
   out.predictions.resize(shown);
   in_parallel(shown, job.space.thread_count(),
               [&](std::size_t i) { out.predictions[i] = predict(problem, out.result.ranked[i].candidate); });
+  problem.kept_timelines().keep(0);  // nothing that is searched from here on is predicted
   sort_by_prediction(out);
   if (job.space.framework && shown > 0 && !out.result.is_cut)
     out.beyond = beyond_framework(problem, job.space, out.result.ranked.front());

@@ -161,6 +161,9 @@ TEST_CASE("Timelines are kept of the fastest candidates, and predict the same as
   CHECK(of_kept.timeline == of_new.timeline);
   CHECK(of_kept.makespan == simulated[0].first);
   CHECK(of_kept.estimate.lower_bound == of_new.estimate.lower_bound);
+  (void)simulated_makespan(keeps, simulated[0].second);
+  keeps.kept_timelines().keep(2);
+  CHECK_FALSE(keeps.kept_timelines().take(simulated[0].second));
 }
 
 TEST_CASE("Stages that straddle nodes are simulated once for each of their positions on nodes") {

@@ -258,7 +258,7 @@ ModelSpec dbrx(MapReader& r) {
   HeadAttention a{};
   a.num_heads = r.integer("n_heads", 1, L::kHeads);
   a.num_kv_heads = attention.integer("kv_n_heads", 1, L::kHeads);
-  if (a.num_heads % a.num_kv_heads != 0) attention.complain("kv_n_heads", "does not divide n_heads");
+  if (r.is_sound("n_heads")) check_divides(attention, "kv_n_heads", a.num_kv_heads, "n_heads", a.num_heads);
   if (m.hidden_size % a.num_heads != 0) r.complain("n_heads", "does not divide d_model");
   a.head_dim = std::max<std::int64_t>(1, m.hidden_size / a.num_heads);
   m.attention = a;

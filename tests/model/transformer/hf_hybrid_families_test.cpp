@@ -299,4 +299,15 @@ TEST_CASE("Infinity and NaN in a JSON file are numbers that no key of ours may h
             .find("hidden_size: \"Infinity\" is ") != std::string::npos);
 }
 
+TEST_CASE("A value is not compared with one that is misspelt or wrong") {
+  CHECK(error_of(with(kNemotron, "\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3"))
+            .find("num_key_value_heads: 3 does not divide num_attention_heads, which is 4") != std::string::npos);
+  for (const auto& [from, to] : {std::pair{"num_attention_heads\": 4", "num_attention_heads\": \"4x\""},
+                                 std::pair{"num_attention_heads", "num_atention_heads"}}) {
+    const std::string error = error_of(with(kNemotron, from, to));
+    CHECK(error.find("tention_heads: ") != std::string::npos);
+    CHECK(error.find("does not divide") == std::string::npos);
+  }
+}
+
 }  // namespace moeplan::tests::hf_hybrid_families_test

@@ -200,36 +200,48 @@ TEST_CASE("GPT-OSS 120B on 64 H100, as published for Megatron-Bridge") {
 }
 
 TEST_CASE("DeepSeek-V3 on 2,048 H800, as published: GPU hours of a trillion tokens") {
-  // DeepSeek-V3 Technical Report, sec. 1: 180,000 H800 hours for each trillion tokens; sec. 3: 2,048 GPUs, PP 16, EP 64
-  // over 8 nodes with at most 4 a token, ZeRO 1, fp8 in blocks, DualPipe, norms, up-projections and SwiGLU recomputed,
-  // moments in bf16; sec. 3.3.3: rows dispatched in fp8, combined in bf16. Here two parts a stage with overlap
-  // represent DualPipe. They need a multiple of 16 microbatches: 16,384 sequences instead of 15,360. assumed: the host
-  // launches fast enough, micro batch 1.
-  constexpr double kCeiling = 0.20,  // the goal is 0.15, reached until kernels were priced as measured
-      kExposedCeiling = 0.08;        // the goal is 0.03, as in their recorded trace
+  // DeepSeek-V3 Technical Report, sec. 1: 180,000 H800 hours for each trillion tokens; sec. 2.2: one layer of
+  // multi-token prediction; sec. 3.2: 2,048 GPUs, PP 16, EP 64 over 8 nodes with at most 4 a token, ZeRO 1, DualPipe,
+  // the first and the last layers on one stage, norms, up-projections and SwiGLU recomputed; sec. 3.3: fp8 in blocks,
+  // inputs of SwiGLU in fp8, moments in bf16, rows dispatched in fp8, combined in bf16; sec. 4.2: 15,360 sequences. Two
+  // parts of a V with overlap represent DualPipe. assumed: at most two layers a part, the operations of a pair of
+  // microbatches in the order that the search finds, the host launches fast enough, micro batch 1.
+  constexpr double kCeiling = 0.07,
+                   kExposedCeiling = 0.08;  // 0.03 in their recorded trace of four layers, which has no pipeline
   PublishedRun run{.name = "DeepSeek-V3",
                    .model = tests::kConfigs / "models/deepseek_v3.yaml",
                    .candidate = {.degrees = {.pp = 16, .dp = 128, .edp = 2, .ep = 64},
                                  .all_to_all = "deepep",
                                  .codec = {.dispatch = WireFormat::Fp8Block, .combine = std::nullopt},
+                                 .order = OperationOrder::Searched,
                                  .micro_batch = 1,
-                                 .virtual_stages = 2,
+                                 .virtual_stages = kPartsOfV,
+                                 .pipeline = PipelineShape::V,
+                                 .layout = std::get<PipelineLayout>(parse_layout("Et|(tt|)*30mL")),
                                  .ep_overlap = true,
                                  .delays_weight_gradients = true},
-                   .global_batch = 16384,
-                   .tokens_per_s_per_gpu = 1e12 / (180e3 * 3600)};
+                   .global_batch = 15360,
+                   .tokens_per_s_per_gpu = 1e12 / (180e3 * 3600),
+                   .gate_weights = GateWeights::InExperts};
   Workload w = workload_of(run);
   w.recompute = run.candidate.recompute = *parse_recompute("layernorm+mla_up_proj+moe_act");
   w.precision = Precision::Fp8Block;
+  w.fp8_activation_inputs = true;
   w.codecs.allowed = {WireFormat::Fp8Block};
   w.optimizer_dtype = Dtype::Bf16;
   w.cuda_graphs = CudaGraphs::FullIteration;
-  const Prediction p = predicted(run, tests::load_cluster(tests::cluster_path("dgx_h800")), w);
-  const double exposed = p.binding.exposed_communication.value() / p.makespan.seconds().value();
-  INFO(described(run, p) << fmt::format("; {:.0f} GPU hours a trillion tokens; {:.1f}% exposed communication",
-                                        1e12 / p.tokens_per_s_per_gpu / 3600, 100 * exposed));
+  const ClusterSpec machine = tests::load_cluster(tests::cluster_path("dgx_h800"));
+  const Prediction p = predicted(run, machine, w);
+  INFO(described(run, p) << fmt::format("; {:.0f} GPU hours a trillion tokens", 1e12 / p.tokens_per_s_per_gpu / 3600));
   CHECK(std::abs(error_of(run, p)) < kCeiling);
-  CHECK(exposed < kExposedCeiling);
+  CHECK(p.memory.total() <= machine.gpu.memory);
+  for (const RankTime& stage : p.stages) {
+    // Of the time in which the stage does not wait for others.
+    const double exposed =
+        (stage.exposed(OpClass::Dispatch) + stage.exposed(OpClass::Combine)) / (p.makespan.seconds() - stage.waiting);
+    UNSCOPED_INFO(fmt::format("rank {}: {:.1f}% exposed exchanges", stage.rank.value(), 100 * exposed));
+    CHECK(exposed < kExposedCeiling);
+  }
 }
 
 TEST_CASE("DeepSeek-V3 on 256 GB200, optimised step by step, as published") {

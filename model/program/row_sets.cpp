@@ -1,6 +1,7 @@
 #include "model/program/row_sets.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -119,6 +120,28 @@ std::vector<std::int64_t> rows_of_equal_sources(const Program& program, const Ro
     n = rows[static_cast<std::size_t>(at)];
   }
   return out;
+}
+
+/// The sum of rows_of_equal_sources() if there are at most two different counts, as where a load is balanced but does
+/// not divide.
+std::optional<std::int64_t> rows_of_two_counts(const Program& program, const RoutingCounts& counts,
+                                               std::span<const RowStep> path, RankId rank, const ExpertSet& experts) {
+  std::array<std::int64_t, 2> different{}, times{};
+  std::size_t n = 0;
+  for (const ExpertRange& range : experts) {
+    for (std::int64_t e = range.first; e < range.last; ++e) {
+      const std::int64_t count = counts.at(RankId(0), ExpertId(static_cast<std::int32_t>(e)));
+      std::size_t i = 0;
+      while (i < n && different[i] != count) ++i;
+      if (i == different.size()) return std::nullopt;
+      if (i == n) different[n++] = count;
+      ++times[i];
+    }
+  }
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < n; ++i)
+    sum += times[i] * path_rows(program, true, path, rank, [&](RankId) { return different[i]; });
+  return sum;
 }
 
 /// Probability that all of k distinct draws from `all` items are among `others` of them.
@@ -354,6 +377,9 @@ std::int64_t rows_over(const Program& program, const Rows& rows, std::span<const
     const RankId any(0);
     const auto each = [&](RankId) { return table.counts.at(any, ExpertId(0)); };
     return size_of(experts) * path_rows(program, is_uniform, path, rank, each);
+  }
+  if (is_uniform) {
+    if (const auto sum = rows_of_two_counts(program, table.counts, path, rank, experts)) return *sum;
   }
   const std::vector<std::int64_t> each = rows_of_each(program, rows, path, rank, experts);
   return std::accumulate(each.begin(), each.end(), std::int64_t{0});

@@ -117,13 +117,25 @@ bool has_equal_ranks(const Workload& workload) {
 
 }  // namespace
 
+Candidate with_least_exchange(Candidate candidate) {
+  const auto exchange_least = [](auto& strategy) {
+    if (is_searched(*strategy.all_to_all)) strategy.all_to_all = "linear";
+    strategy.pipeline_degree = 1;
+    strategy.codec = {};
+  };
+  exchange_least(candidate);
+  std::for_each(candidate.runs.begin(), candidate.runs.end(), exchange_least);
+  return candidate;
+}
+
 Program without_exchange(Program program, const CudaGraphs& graphs) {
   for (Block& block : program.blocks) {
     const std::int64_t before = launched_operations(block, graphs);
     leave_out(block, belongs_to_exchange);
-    const std::int64_t omitted = before - launched_operations(block, graphs);
+    // Chunks of an operation may count less than the whole by some thousandths, and the sum is rounded.
+    const std::int64_t uncertain = launched_operations(block, graphs) < before ? 1 : 0;
     for (Operation& operation : block.operations) {
-      if (auto* launches = std::get_if<Launches>(&operation.work)) launches->operations -= omitted;
+      if (auto* launches = std::get_if<Launches>(&operation.work)) launches->operations -= uncertain;
     }
   }
   return program;
@@ -145,10 +157,7 @@ CommonWork::Priced CommonWork::priced_of(const Candidate& candidate) {
 /// The candidate whose passes are priced for this one: on one stage's ranks. If ranks are equal, on as few of them as
 /// the other degrees need.
 Candidate CommonWork::representative(const Candidate& candidate, Priced operations) {
-  Candidate c = stage_alone(candidate);
-  if (!c.all_to_all->is_fused()) c.all_to_all = "linear";
-  c.pipeline_degree = 1;
-  c.codec = {};
+  Candidate c = with_least_exchange(stage_alone(candidate));
   Degrees& d = c.degrees;
   const std::int64_t ranks = std::lcm(d.cp * d.tp, d.ep * d.esp);
   if (!has_equal_ranks_) return c;
@@ -166,13 +175,16 @@ LoweredPasses CommonWork::lowered(const ModelSpec& model, const Candidate& c) co
 /// Passes on the ranks and links of the first stage.
 CommonWork::Passes CommonWork::priced(LoweredPasses lowered, Priced operations) {
   Program program = without_exchange(std::move(lowered.program), problem_.workload().cuda_graphs);
-  if (operations != Priced::All) {
-    for (Block& block : program.blocks) {
-      leave_out(block, [&](const Operation& o) {
-        return o.communication() || (operations == Priced::ComputeStream && o.stream != Stream::Compute);
-      });
+  const auto is_omitted = [&](const Operation& o) {
+    switch (operations) {
+      case Priced::All: return false;
+      case Priced::WithoutCommunication: return o.communication() != nullptr;
+      case Priced::ComputeStream: return o.communication() || o.stream != Stream::Compute;
+      case Priced::Host: return o.stream != Stream::Host;
     }
-  }
+    return false;
+  };
+  for (Block& block : program.blocks) leave_out(block, is_omitted);
   const Cluster& ranks = machines_.first_of(problem_.cluster().world_size() / program.world_size);
   BlockPricer pricer(program, ranks, PricedRanks::First);
   const auto sums = [&](const std::vector<BlockId>& blocks) {
@@ -185,23 +197,12 @@ CommonWork::Passes CommonWork::priced(LoweredPasses lowered, Priced operations) 
 
 CommonWork::Key CommonWork::key_of(const Candidate& c, Priced operations) {
   const Degrees& d = c.degrees;
-  return {d.dp,
-          d.cp,
-          d.tp,
-          d.edp,
-          d.ep,
-          d.esp,
-          &*c.schedule,
-          c.rank_order,
-          c.micro_batch,
-          c.sequence_parallel,
-          c.recompute,
-          operations,
-          c.all_to_all->is_fused()};
+  return {d.dp,        d.cp,         d.tp,          d.edp,         d.ep,
+          d.esp,       &*c.schedule, c.rank_order,  c.micro_batch, c.sequence_parallel,
+          c.recompute, operations,   &*c.all_to_all};
 }
 
-const CommonWork::Passes& CommonWork::passes(const Candidate& candidate) {
-  const Priced operations = priced_of(candidate);
+const CommonWork::Passes& CommonWork::passes(const Candidate& candidate, Priced operations) {
   const Candidate c = representative(candidate, operations);
   return known(passes_, key_of(c, operations), [&] { return priced(lowered(problem_.model(), c), operations); });
 }
@@ -287,7 +288,11 @@ std::vector<std::size_t> CommonWork::first_units(const Candidate& candidate) {
   return first;
 }
 
-Seconds CommonWork::bound(const Candidate& candidate) { return longest_stage(passes(candidate), candidate); }
+Seconds CommonWork::bound(const Candidate& candidate) {
+  const Seconds longest = longest_stage(passes(candidate, priced_of(candidate)), candidate);
+  if (!candidate.ep_overlap) return longest;
+  return std::max(longest, longest_stage(passes(candidate, Priced::Host), candidate));
+}
 
 Seconds CommonWork::rough_bound(const Candidate& candidate) {
   const Rough& work = rough(candidate);

@@ -18,10 +18,15 @@
 
 namespace moeplan::planner {
 
-/// The Program without its MoE layers' communication, codecs and row permutation, and without their launches; `graphs`
-/// are the workload's. A lower bound of the result holds for every Program that differs from the given one only in how
-/// rows travel between sources and experts (all-to-all, number of chunks, codecs), provided that its matrix products
-/// take no less time: the work that these choices move or overlap is omitted here.
+/// The candidate with the exchange that the host launches in the fewest operations of all that a search tries in its
+/// place: in one chunk, without codec, and linear unless its all-to-all is one that is never tried unasked.
+[[nodiscard]] Candidate with_least_exchange(Candidate candidate);
+
+/// A Program of a candidate with_least_exchange() without its MoE layers' communication, codecs and row permutation;
+/// the host still launches them. A lower bound of the result holds for every Program that differs from the given one
+/// only in how rows travel between sources and experts (all-to-all, number of chunks, codecs), provided that its matrix
+/// products take no less time: the work that these choices move or overlap is omitted here. `graphs` are the
+/// workload's.
 [[nodiscard]] Program without_exchange(Program program, const CudaGraphs& graphs);
 
 /// Lower bounds on iterations that need no Program of the iteration. Of each unit of the model, one microbatch's passes
@@ -33,8 +38,8 @@ class CommonWork {
 
   /// A lower bound on the iteration time of the candidate and of those that differ from it only in how rows travel: a
   /// stage computes all of its microbatches, after the first one reached it and before the last one returned from it.
-  /// Without communication where stages have different links; of the compute stream alone where passes of several
-  /// microbatches overlap.
+  /// Without communication where stages have different links; of the compute stream and of the host, each alone, where
+  /// passes of several microbatches overlap.
   [[nodiscard]] Seconds bound(const Candidate& candidate);
 
   /// A lower bound on the same iterations that is known sooner: for all candidates that have their attention and dense
@@ -56,9 +61,9 @@ class CommonWork {
     Passes computation, host, together;
   };
   /// Which operations of a pass are priced.
-  enum class Priced { All, WithoutCommunication, ComputeStream };
+  enum class Priced { All, WithoutCommunication, ComputeStream, Host };
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                         const Schedule*, RankOrder, std::int64_t, bool, Recompute, Priced, bool>;
+                         const Schedule*, RankOrder, std::int64_t, bool, Recompute, Priced, const AllToAll*>;
 
   [[nodiscard]] static Key key_of(const Candidate& candidate, Priced operations);
   /// What `all` has under the key, or else `price()`, which is added to it.
@@ -74,7 +79,7 @@ class CommonWork {
   }
   [[nodiscard]] Priced priced_of(const Candidate& candidate);
   [[nodiscard]] Candidate representative(const Candidate& candidate, Priced operations);
-  [[nodiscard]] const Passes& passes(const Candidate& candidate);
+  [[nodiscard]] const Passes& passes(const Candidate& candidate, Priced operations);
   [[nodiscard]] LoweredPasses lowered(const ModelSpec& model, const Candidate& c) const;
   [[nodiscard]] Passes priced(LoweredPasses lowered, Priced operations);
   [[nodiscard]] const Rough& rough(const Candidate& candidate);

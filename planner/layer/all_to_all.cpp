@@ -58,7 +58,7 @@ bool has_figures(const Cluster& cluster, const AllToAll& dispatcher) {
 std::vector<const AllToAll*> searched_all_to_alls() {
   std::vector<const AllToAll*> out;
   for (const auto& algorithm : all_to_alls()) {
-    if (!algorithm->is_dispatcher() && !algorithm->gathers()) out.push_back(algorithm.get());
+    if (is_searched(*algorithm)) out.push_back(algorithm.get());
   }
   return out;
 }

@@ -84,7 +84,10 @@ class AllToAll {
 bool add_all_to_all(std::unique_ptr<AllToAll> entry);
 /// Whether the cluster has figures of a dispatcher's kernels.
 [[nodiscard]] bool has_figures(const Cluster& cluster, const AllToAll& dispatcher);
-/// Those that a search considers unless one is asked for: neither dispatchers nor those that gather.
+/// Whether a search considers the algorithm even if it is not asked for: neither dispatchers nor those that gather.
+[[nodiscard]] inline bool is_searched(const AllToAll& algorithm) {
+  return !algorithm.is_dispatcher() && !algorithm.gathers();
+}
 [[nodiscard]] std::vector<const AllToAll*> searched_all_to_alls();
 
 /// The algorithm with this name, or null.

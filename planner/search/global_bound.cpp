@@ -44,11 +44,13 @@ class LeastBound {
 
     StageClusters& machines = common_work_.machines();
     lower(least, of_deferred, [&](std::size_t i) {
-      return common_work_of(deferred[i].evaluated.candidate).bounded_by_first_rank(machines);
+      const Candidate least_exchange = with_least_exchange(deferred[i].evaluated.candidate);
+      return common_work_of(least_exchange).bounded_by_first_rank(machines);
     });
     lower(least, of_ranked, [&](std::size_t i) {
       const Evaluated& e = ranked[i];
-      const Seconds bound = common_work_of(e.candidate).estimated(machines).lower_bound;
+      const Candidate least_exchange = with_least_exchange(e.candidate);
+      const Seconds bound = common_work_of(least_exchange).estimated(machines).lower_bound;
       return has_one_kind_ && bound < least ? std::max(bound, least_links(e.candidate, e.estimate.links)) : bound;
     });
     return least;
@@ -69,7 +71,7 @@ class LeastBound {
         });
   }
 
-  /// The work that is common to all strategies for the candidate's MoE layers.
+  /// The work that is common to all strategies for the MoE layers of the candidate, which must outlive the result.
   [[nodiscard]] Iteration common_work_of(const Candidate& c) const {
     return {problem_.model(), problem_.workload(), c, problem_.ranks_per_node(),
             [&](Program program) { return without_exchange(std::move(program), problem_.workload().cuda_graphs); }};

@@ -1,6 +1,7 @@
 #include "planner/evaluation/common_work.hpp"
 
 #include <catch2/catch.hpp>
+#include <utility>
 
 #include "planner/evaluation/evaluation.hpp"
 #include "planner/layer/all_to_all.hpp"
@@ -19,11 +20,13 @@ std::vector<Candidate> variants(const Problem& problem, const Candidate& base) {
   std::vector<Candidate> out;
   for (const std::int64_t micro_batch : micro_batches(problem.workload(), base.degrees)) {
     for (std::int64_t parts = 1; parts <= (base.degrees.pp > 1 ? 2 : 1); ++parts) {
-      for (const char* all_to_all : {"linear", "node_dedup", "fused"}) {
+      for (const auto& [all_to_all, chunks] :
+           {std::pair("linear", 1), std::pair("linear", 3), std::pair("node_dedup", 1), std::pair("fused", 1)}) {
         Candidate c = base;
         c.micro_batch = micro_batch;
         c.virtual_stages = parts;
         c.all_to_all = all_to_all;
+        c.pipeline_degree = chunks;
         for (const bool overlaps : {false, true}) {
           c.ep_overlap = overlaps;
           c.delays_weight_gradients = overlaps && parts == 1;
@@ -63,7 +66,7 @@ TEST_CASE("The work that strategies have in common takes no longer than any iter
   for (const Candidate& base : enumerated(problem, {}).feasible) {
     for (const Candidate& v : variants(problem, base)) {
       CAPTURE(v.degrees.pp, v.degrees.tp, v.degrees.ep, v.degrees.esp, v.micro_batch, v.virtual_stages);
-      CAPTURE(v.schedule.name(), v.all_to_all.name(), v.sequence_parallel, v.ep_overlap);
+      CAPTURE(v.schedule.name(), v.all_to_all.name(), v.pipeline_degree, v.sequence_parallel, v.ep_overlap);
       const Evaluation e = evaluate(problem, v, Depth::Extrapolation, {.checks = Checks::AllButMemory});
       for (const Seconds bound : {common_work.bound(v), common_work.rough_bound(v)}) {
         CHECK(bound > Seconds(0));

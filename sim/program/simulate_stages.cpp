@@ -1,7 +1,10 @@
 #include "sim/program/simulate_stages.hpp"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "model/program/compose_stages.hpp"
 
@@ -180,23 +183,43 @@ class StageSimulator {
   /// Bytes by link of all traffic inside the stages and of the messages between them.
   std::vector<double> link_bytes() {
     std::vector<double> bytes(machines_.cluster().topology.links.size(), 0.0);
-    std::vector<std::vector<LinkId>>
-        images;  // of the links of machine(s), for the last stages so far, modulo the period
+    std::vector<OfStage> last;  // of the last stages so far, modulo the period
     for (std::size_t s = 0; s < stages_.order.size(); ++s) {
       if (s < machines_of_.size()) {
-        images.push_back(links_of(s));
+        last.push_back({links_of(s), {}});
       } else {
-        const auto& image = *shifted_links(machines_.cluster(), period_ * program_.ranks_per_stage());
-        for (LinkId& link : images[s % images.size()]) link = link.value() < 0 ? link : LinkId(image[link.index()]);
+        shift(last[s % last.size()]);
       }
-      const std::vector<LinkId>& links = images[s % images.size()];
-      for (const std::size_t i : stages_.order[s]) {
-        for (const LinkUse& use : alone_[machine(s)][i].links) bytes[links[use.link.index()].index()] += use.bytes;
-        const Segment& segment = stages_.segments[i];
-        for (const StageMessage& m : segment.sends) add_message(s, m.shift, static_cast<double>(m.bytes), bytes);
+      OfStage& own = last[s % last.size()];
+      std::map<std::size_t, double> runs;
+      for (const std::size_t i : stages_.order[s]) runs[i] += 1;
+      for (const auto& [i, times] : runs) {
+        for (const LinkUse& use : alone_[machine(s)][i].links)
+          bytes[own.links[use.link.index()].index()] += times * use.bytes;
+        for (const StageMessage& m : stages_.segments[i].sends) {
+          auto& shares = own.of_messages[m.shift];
+          if (shares.empty()) shares = shares_of_message(s, m.shift);
+          for (const auto& [link, share] : shares) bytes[link.index()] += times * static_cast<double>(m.bytes) * share;
+        }
       }
     }
     return bytes;
+  }
+
+  /// The links of a stage in the whole cluster.
+  struct OfStage {
+    std::vector<LinkId> links;  // by LinkId in its machine
+    /// By the number of stages that a message moves: the parts of it that all ranks together send over each link.
+    std::map<std::int64_t, std::vector<std::pair<LinkId, double>>> of_messages;
+  };
+
+  /// Moves to the stage that is one period after this one.
+  void shift(OfStage& stage) const {
+    const auto& image = *shifted_links(machines_.cluster(), period_ * program_.ranks_per_stage());
+    for (LinkId& link : stage.links) link = link.value() < 0 ? link : LinkId(image[link.index()]);
+    for (auto& [shift, shares] : stage.of_messages) {
+      for (auto& [link, share] : shares) link = LinkId(image[link.index()]);
+    }
   }
 
   /// The links of one of the first stages in the whole cluster, by LinkId in the sub-cluster of machine(stage).
@@ -209,22 +232,18 @@ class StageSimulator {
     return out;
   }
 
-  void add_message(std::size_t stage, std::int64_t shift, double bytes, std::vector<double>& on_links) {
+  std::vector<std::pair<LinkId, double>> shares_of_message(std::size_t stage, std::int64_t shift) const {
     const auto from = static_cast<std::int64_t>(stage);
     const auto to = static_cast<std::int64_t>(stages_.shifted(stage, shift));
-    if (from == to) return;
-    auto& routes = message_routes_[{from, to}];
-    if (routes.empty()) {
-      const Cluster& c = machines_.cluster();
-      const std::int64_t ranks = program_.ranks_per_stage();
-      for (std::int64_t i = 0; i < ranks; ++i) {
-        routes.push_back(c.route(RankId(static_cast<std::int32_t>(from * ranks + i)),
-                                 RankId(static_cast<std::int32_t>(to * ranks + i))));
-      }
+    if (from == to) return {};
+    std::map<LinkId, double> shares;
+    const std::int64_t ranks = program_.ranks_per_stage();
+    for (std::int64_t i = 0; i < ranks; ++i) {
+      const Route route = machines_.cluster().route(RankId(static_cast<std::int32_t>(from * ranks + i)),
+                                                    RankId(static_cast<std::int32_t>(to * ranks + i)));
+      for (const RouteLink& l : route.links) shares[l.link] += l.share;
     }
-    for (const Route& r : routes) {
-      for (const RouteLink& l : r.links) on_links[l.link.index()] += bytes * l.share;
-    }
+    return {shares.begin(), shares.end()};
   }
 
   const Program& program_;
@@ -238,7 +257,6 @@ class StageSimulator {
   std::vector<std::size_t> machines_of_;      // machine() of the stages below the period
   std::vector<std::vector<Timeline>> alone_;  // by stage and segment
   std::vector<std::vector<SegmentTimes>> times_;
-  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Route>> message_routes_;
 };
 
 }  // namespace

@@ -22,8 +22,8 @@ class ProgramCursor {
   /// At a boundary: enters the next iteration, or leaves the repeat if all iterations are done.
   void pass() { frames_.back().at_boundary = false; }
 
-  /// At a boundary: the remaining iterations count as done.
-  void end_repeat() { frames_.back().done = frames_.back().repeat->count; }
+  /// At a boundary: so many of the remaining iterations count as done.
+  void skip(std::int64_t iterations) { frames_.back().done += iterations; }
 
   [[nodiscard]] BlockId block() const { return block_; }
   /// At a boundary: the number of open repeats, including this one.

@@ -59,7 +59,7 @@ std::optional<RecurringRepeats::Skip> RecurringRepeats::pass(RankId r, const Pro
 void RecurringRepeats::complete(Partition& partition, std::size_t set, std::size_t depth, SimTime now) {
   Level& level = partition.sets[set].levels[depth];
   const Boundary &before = level.previous, &present = level.present;
-  const std::int64_t more = present.at->iterations() - present.at->iterations_done() - 1;
+  const std::int64_t more = present.at->iterations() - present.at->iterations_done() - (skips_last_ ? 1 : 2);
   if (more < 1 || !present.separates || !before.separates || before.count != present.count) return;
   if (!before.at || !present.at->follows(*before.at) || present.skipped != before.skipped) return;
   const SimTime period = present.ranks.front()->time - before.ranks.front()->time;
@@ -71,7 +71,12 @@ void RecurringRepeats::complete(Partition& partition, std::size_t set, std::size
   const RankId first = partition.sets[set].ranks.front();
   const std::int32_t repeat = recorder_.add_repeat(
       first, depth + 1, {.count = more + 1, .start = now + recorder_.skipped(), .period = period, .in_step = false});
-  level.skipped = {more, period, repeat, recorder_.mark_traffic(*resources)};
+  // `now` is when the last rank passes this boundary.
+  level.skipped = {.iterations = more,
+                   .period = period,
+                   .end = now + SimTime::scaled(period, more + 1),
+                   .repeat = repeat,
+                   .traffic = recorder_.mark_traffic(*resources)};
   ++skipping_;
 }
 
@@ -81,8 +86,10 @@ RecurringRepeats::Skip RecurringRepeats::skip(Partition& partition, std::size_t 
   Skipped& skipped = *level.skipped;
   const Passed& before = *level.present.ranks[partition.position[r.index()]];
   recorder_.repeat_since(before.mark, r, skipped.repeat);
-  const Skip skip{SimTime::scaled(skipped.period, skipped.iterations),
-                  skipped.iterations * (streams.block_number() - before.block_number)};
+  const Skip skip{.time = SimTime::scaled(skipped.period, skipped.iterations),
+                  .iterations = skipped.iterations,
+                  .blocks = skipped.iterations * (streams.block_number() - before.block_number)};
+  if (skips_last_) set_ends_[r.index()] = std::max(set_ends_[r.index()], skipped.end);
   if (++skipped.ranks == level.present.count) {
     recorder_.repeat_traffic_since(skipped.traffic, *own(partition, set), skipped.repeat);
     level = {};
@@ -91,7 +98,8 @@ RecurringRepeats::Skip RecurringRepeats::skip(Partition& partition, std::size_t 
   return skip;
 }
 
-void RecurringRepeats::start_transfers(RankId r) {
+void RecurringRepeats::start_transfers(RankId r, SimTime now) {
+  has_overlapped_ = has_overlapped_ || now < set_ends_[r.index()];
   const std::vector<Partition*>& active = active_[r.index()];
   for (std::size_t depth = 0; depth < active.size(); ++depth) {
     if (!active[depth]) continue;
@@ -136,7 +144,8 @@ Repeats::Passed Repeats::pass(std::vector<SimulatedRank>& ranks, const std::vect
         return rank.cursor.same_boundary(first) && rank.streams.background_is_idle();
       })) {
     if (in_step_.pass(first, now)) {
-      for (SimulatedRank& rank : ranks) rank.cursor.end_repeat();
+      const std::int64_t more = first.iterations() - first.iterations_done();
+      for (SimulatedRank& rank : ranks) rank.cursor.skip(more);
     }
     return {.in_step = true, .go_on = waiting};
   }
@@ -149,7 +158,7 @@ Repeats::Passed Repeats::pass(std::vector<SimulatedRank>& ranks, const std::vect
       passed.go_on.push_back(r);
       continue;
     }
-    rank.cursor.end_repeat();
+    rank.cursor.skip(skip->iterations);
     rank.streams.skip_blocks(skip->blocks);
     passed.skip.emplace_back(r, skip->time);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -26,7 +27,8 @@ namespace {
 /// The event loop: what ends an operation, and what follows from the end of one.
 class Engine {
  public:
-  Engine(const Program& program, const Cluster& cluster, const SimulateOptions& options)
+  /// `skips_last`: as in RecurringRepeats.
+  Engine(const Program& program, const Cluster& cluster, const SimulateOptions& options, bool skips_last)
       : program_(program),
         skip_repeats_(options.skip_repeats),
         view_(program, cluster, options.use_symmetry),
@@ -35,7 +37,7 @@ class Engine {
         exchanges_(program, cluster, view_, flows_, events_),
         channels_(events_),
         recorder_(cluster, view_, flows_, options.keep_spans, options.watch),
-        repeats_(program, cluster, view_, recorder_) {
+        repeats_(program, cluster, view_, recorder_, skips_last) {
     assert(program.world_size <= cluster.world_size() && "the cluster has a GPU for every rank");
     ranks_.reserve(view_.ranks());
     for (std::size_t r = 0; r < view_.ranks(); ++r) {
@@ -43,16 +45,18 @@ class Engine {
     }
   }
 
-  Timeline run() {
+  /// None if a last iteration was skipped that must not be.
+  std::optional<Timeline> run() {
     for (std::size_t r = 0; r < ranks_.size(); ++r) go_on(RankId(r));
-    while (true) {
+    while (!repeats_.has_overlapped()) {
       if (!waiting_.empty() && !anything_at_present())
         pass_boundary();
       else if (!step())
         break;
     }
+    if (repeats_.has_overlapped()) return std::nullopt;
     check_finished();
-    return recorder_.finish(events_.now(), program_.world_size);
+    return recorder_.finish(last_, program_.world_size);
   }
 
  private:
@@ -74,6 +78,7 @@ class Engine {
     if (completion && (events_.empty() || *completion <= events_.next().time)) {
       events_.advance_to(*completion);
       end_flows(flows_.advance_to_completion(events_.now()));
+      last_ = events_.now();
       return true;
     }
     const Event event = events_.pop();
@@ -81,10 +86,10 @@ class Engine {
       events_.advance_to(event.time);
       end_flows(flows_.advance(events_.now()));
     }
+    if (event.kind == EventKind::ComputeEnd && !computations_.end(event)) return true;  // its speed has changed since
+    last_ = events_.now();
     switch (event.kind) {
-      case EventKind::ComputeEnd:
-        if (computations_.end(event)) end_operation(event.rank, event.operation);
-        break;
+      case EventKind::ComputeEnd: end_operation(event.rank, event.operation); break;
       case EventKind::FlowStart: start_all_flows(event); break;
       case EventKind::IdleExchangeEnd: end_exchange(event.rank, event.exchange); break;
       case EventKind::OperationEnd: end_operation(event.rank, event.operation); break;
@@ -98,7 +103,7 @@ class Engine {
   void start_all_flows(Event event) {
     while (true) {
       exchanges_.start_flows(event);
-      repeats_.start_transfers(event.rank);
+      repeats_.start_transfers(event.rank, events_.now());
       if (events_.empty() || events_.next().time > events_.now() || events_.next().kind != EventKind::FlowStart) return;
       event = events_.pop();
     }
@@ -253,6 +258,7 @@ class Engine {
   const Program& program_;
   bool skip_repeats_;
   EventQueue events_;
+  SimTime last_;  // when something ended or began; the queue also has ends of computations whose speed has changed
   NetworkView view_;
   NetworkFlows flows_;
   Computations computations_;
@@ -267,7 +273,9 @@ class Engine {
 }  // namespace
 
 Timeline simulate(const Program& program, const Cluster& cluster, const SimulateOptions& options) {
-  return Engine(program, cluster, options).run();
+  std::optional<Timeline> timeline = Engine(program, cluster, options, /*skips_last=*/true).run();
+  if (!timeline) timeline = Engine(program, cluster, options, /*skips_last=*/false).run();
+  return *std::move(timeline);
 }
 
 }  // namespace moeplan::sim

@@ -10,8 +10,8 @@
 // begin the next, nothing is in flight, so the following iterations are copies and are not simulated again. Where ranks
 // drift apart, as with uneven routing, their delays against each other soon recur from one iteration to the next: of a
 // set of ranks that no other traffic affects, such iterations are copies, too. All others are simulated: those with
-// background traffic at their end, and those of sets of ranks that share links. Times agree with those of a simulation
-// of every iteration up to one picosecond per operation.
+// background traffic at their end, those of sets of ranks that share links, and last ones beside transfers of what
+// follows. Times agree with those of a simulation of every iteration up to one picosecond per operation.
 //
 // Symmetry is exact and cheap. Where a few ranks provably represent all others (equal_ranks.hpp, symmetry.hpp), only
 // these representatives are simulated, on their part of the cluster; their transfers with equal ends, size and path

@@ -142,6 +142,24 @@ TEST_CASE("iterations are simulated where ranks share a GPU") {
   CHECK_FALSE(skips_out_of_step(simulate(p, cluster)));
 }
 
+TEST_CASE("the last iteration is simulated where ranks that have ended it send beside those that have not") {
+  // After an exchange of all, ranks 1 and 3 exchange before 0 and 2, over the same link, and again after the repeat.
+  Program p = uneven(20, 2);
+  std::vector<Operation>& operations = p.blocks.front().operations;
+  operations.front() = tests::collective_of(p, Collective::AllGather, GroupId(1), 1'000'000);
+  operations[1].after = {0};
+  operations.push_back(tests::collective_of(p, Collective::AllGather, GroupId(0), 2'000'000));
+  operations[2].after = {1};
+  p.blocks.push_back({.name = "after", .operations = {operations.back()}});
+  p.blocks.back().operations.front().after = {};
+  p.stages.front().push_back({.block = BlockId(1)});
+  const Cluster cluster = tests::toy_cluster(2, 2);
+  const Timeline t = simulate(p, cluster), every = simulate(p, cluster, {.skip_repeats = false});
+  REQUIRE(t.repeats.size() == 1);
+  CHECK(t.repeats.front().count == 17);  // the third to the last but one
+  CHECK(agree(p, t, every));
+}
+
 TEST_CASE("random programs: skipped iterations are as if they had been simulated") {
   int skipping = 0, nested = 0;
   CHECK(rc::check("with delays that recur", [&] {

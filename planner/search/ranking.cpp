@@ -298,7 +298,8 @@ MemoryUse Ranking::memory_in_full(const Candidate& c) const {
   return evaluate(problem_, c, Depth::Memory, {.checks = Checks::None}).evaluated.memory;
 }
 
-void Ranking::add_priced(const std::vector<std::vector<Candidate>>& proposals, const std::vector<Seconds>& known) {
+void Ranking::add_priced(const std::vector<std::vector<Candidate>>& proposals, const std::vector<Seconds>& known,
+                         bool even_if_cut) {
   std::vector<Seconds> bounds = known;
   bounds.resize(proposals.size());
   in_parallel(proposals.size(), threads_,
@@ -306,7 +307,7 @@ void Ranking::add_priced(const std::vector<std::vector<Candidate>>& proposals, c
   std::vector<std::optional<Evaluation>> evaluations(proposals.size());
   in_rounds(
       by_bound(bounds), kAllItems,
-      [&](std::size_t i) { return is_cut() || is_beaten(proposals[i].front(), bounds[i]); },
+      [&](std::size_t i) { return (is_cut() && !even_if_cut) || is_beaten(proposals[i].front(), bounds[i]); },
       [&](std::span<const std::size_t> items) {
         in_parallel(items.size(), threads_, [&](std::size_t k) {
           std::optional<Evaluation>& evaluation = evaluations[items[k]];

@@ -55,8 +55,10 @@ class Ranking {
 
   /// Prices candidates in the same manner: of each list of variants, which differ in recomputation only and begin with
   /// the least, the first that fits in memory.
-  /// `known`, if given, are lower bounds on each list's iterations besides those of the common work.
-  void add_priced(const std::vector<std::vector<Candidate>>& proposals, const std::vector<Seconds>& known = {});
+  /// `known`, if given, are lower bounds on each list's iterations besides those of the common work. None once the
+  /// search is cut, unless `even_if_cut`.
+  void add_priced(const std::vector<std::vector<Candidate>>& proposals, const std::vector<Seconds>& known = {},
+                  bool even_if_cut = false);
 
   /// Adds a simulated candidate.
   void add_simulated(Evaluated evaluated);

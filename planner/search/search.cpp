@@ -43,7 +43,7 @@ SearchResult search(const Problem& problem, const SearchSpace& space,
   const auto [sample, pipelines, others] = parted(all.feasible, static_cast<bool>(space.is_out_of_time));
   ranking.add(sample);
   ranking.add(pipelines);
-  if (!ranking.is_cut()) refine_pipelines(ranking);
+  refine_pipelines(ranking);
   ranking.add(others);
   ranking.settle();
   if (ranking.price_deferred_alone()) refine_pipelines(ranking);

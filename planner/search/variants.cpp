@@ -104,13 +104,15 @@ std::optional<Evaluated> with_searched_order(const Problem& problem, Evaluated& 
 }  // namespace
 
 void refine_pipelines(Ranking& ranking) {
+  constexpr std::int64_t kRefinedIfCut = 2;
   const Problem& problem = ranking.problem();
   SearchResult& result = ranking.result();
   ranking.sort_by_closed_form();
   std::vector<Candidate> pipelines;
+  const std::int64_t all = ranking.space().most_refined, most = ranking.is_cut() ? std::min(all, kRefinedIfCut) : all;
   std::int64_t refined = 0;
   for (const Evaluated& e : result.ranked) {
-    if (e.candidate.degrees.pp == 1 || refined == ranking.space().most_refined) continue;
+    if (e.candidate.degrees.pp == 1 || refined == most) continue;
     ++refined;
     std::ranges::move(pipelines_like(problem, ranking.space(), e.candidate), std::back_inserter(pipelines));
   }
@@ -131,7 +133,7 @@ void refine_pipelines(Ranking& ranking) {
       variants.back().recompute = recompute;
     }
   }
-  ranking.add_priced(proposals);
+  ranking.add_priced(proposals, {}, /*even_if_cut=*/true);
 }
 
 void vary_strategies(Ranking& ranking) {

@@ -112,7 +112,7 @@ Small best_deferred() {
 TEST_CASE("A search that is out of time prices a round of pipelines that are deferred", "[slow]") {
   // Candidates without a pipeline stay deferred, because they take longer to simulate.
   const Small s = best_deferred();
-  const SearchResult r = search_of(s, [] { return true; }, {.asymmetric_rank_threshold = 4});
+  const SearchResult r = search_of(s, [] { return true; }, {.most_refined = 0, .asymmetric_rank_threshold = 4});
   CHECK(r.is_cut);
   std::int64_t deferred = 0;
   for (const Evaluated& e : r.ranked) {
@@ -124,6 +124,22 @@ TEST_CASE("A search that is out of time prices a round of pipelines that are def
   CHECK(deferred <= 2);
   CHECK(r.ranked.front().candidate.degrees.pp == 2);
   CHECK(r.simulated == 2);
+}
+
+TEST_CASE("A search that is out of time refines two pipelines", "[slow]") {
+  const Small s = best_deferred();
+  const SearchResult as_listed = search_of(s, [] { return true; }, {.most_refined = 0});
+  const SearchResult r = search_of(s, [] { return true; }, {});
+  CHECK(r.is_cut);
+  CHECK(r.ranked.front().candidate.virtual_stages > 1);
+  CHECK(*r.ranked.front().makespan < *as_listed.ranked.front().makespan);
+  std::vector<Degrees> refined;
+  for (const Evaluated& e : r.ranked) {
+    const Candidate& c = e.candidate;
+    if (c.virtual_stages > 1 && std::find(refined.begin(), refined.end(), c.degrees) == refined.end())
+      refined.push_back(c.degrees);
+  }
+  CHECK(refined.size() <= 2);
 }
 
 TEST_CASE("Deferred candidates that take too long to simulate stay deferred and are counted", "[slow]") {

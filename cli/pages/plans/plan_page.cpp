@@ -34,7 +34,7 @@ std::string launches_text(const PlanReport& r) {
   if (share < kConsiderable) return "";
   std::string out = fmt::format("; launches by the host take {} of the critical path", in_percent(share));
   const CudaGraphs most = planner::most_graphs(r.inputs, r.framework);
-  if (most == r.inputs.workload.cuda_graphs) return out;
+  if (most == r.inputs.workload.cuda_graphs || r.result.is_cut) return out;  // a simulation more takes time
   const SimTime captured = planner::makespan_with_graphs(r.inputs, r.cluster, r.result.ranked.front().candidate, most);
   const double change = captured.seconds() / best.makespan.seconds() - 1;
   if (-change < kLeastSaved) return out;

@@ -135,6 +135,10 @@ std::vector<StagePart> parts_from(const std::vector<LayerSpec>& layers, const st
 
 }  // namespace
 
+StagePart whole_model(const ModelSpec& model) {
+  return {.layers = all_layers(model), .embedding = true, .head = true, .mtp_layers = model.num_mtp_layers};
+}
+
 std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length, std::int64_t parts) {
   const std::vector<LayerSpec> layers = all_layers(model);
   assert(parts >= 1 && static_cast<std::size_t>(parts) <= layers.size());

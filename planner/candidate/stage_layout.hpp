@@ -22,6 +22,9 @@ struct StagePart {
   std::int64_t mtp_layers = 0;
 };
 
+/// The model as one part, with all of its layers of multi-token prediction.
+[[nodiscard]] StagePart whole_model(const ModelSpec& model);
+
 /// The model divided into `parts` <= num_layers parts of at least one layer each so that the largest forward FLOPs of a
 /// part are minimal. Ties: the division whose later parts are fullest, since the first stages keep the most
 /// microbatches.

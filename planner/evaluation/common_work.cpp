@@ -69,7 +69,7 @@ ModelSpec without_experts(ModelSpec model) {
 }
 
 /// Forward FLOPs a token of the routed experts of the units before each unit of the model and, at the end, of all.
-std::vector<double> expert_flops(const ModelSpec& model, std::int64_t sequence_length) {
+std::vector<double> expert_flops(const ModelSpec& model) {
   const auto of = [&](const LayerSpec& layer) {
     const auto* moe = std::get_if<Moe>(&layer.ffn);
     if (!moe) return 0.0;
@@ -77,7 +77,7 @@ std::vector<double> expert_flops(const ModelSpec& model, std::int64_t sequence_l
     products.bias = false;
     return 2.0 * static_cast<double>(moe->top_k * ffn_parameters(products, moe->row_columns(model.hidden_size)));
   };
-  const StagePart whole = stage_parts(model, sequence_length, 1).front();
+  const StagePart whole = whole_model(model);
   std::vector<double> before{0.0};
   const auto add = [&](double flops) { before.push_back(before.back() + flops); };
   add(0);  // embedding
@@ -144,7 +144,7 @@ Program without_exchange(Program program, const CudaGraphs& graphs) {
 CommonWork::CommonWork(const Problem& problem)
     : problem_(problem),
       without_experts_(without_experts(problem.model())),
-      expert_flops_(expert_flops(problem.model(), problem.workload().sequence_length)),
+      expert_flops_(expert_flops(problem.model())),
       without_waves_(without_waves(problem.cluster())),
       machines_(without_waves_.cluster),
       has_equal_ranks_(has_equal_ranks(problem.workload())) {}
@@ -272,20 +272,23 @@ CommonWork::Passes CommonWork::longer_of_each(const Passes& a, const Passes& b) 
   return {.forward = longer(a.forward, b.forward), .backward = longer(a.backward, b.backward)};
 }
 
-/// The index of the first unit of each part of the candidate's model, and the number of all units.
-std::vector<std::size_t> CommonWork::first_units(const Candidate& candidate) {
+std::vector<CommonWork::Units> CommonWork::units_of_parts(const Candidate& candidate) {
   const std::int64_t parts = candidate.degrees.pp * candidate.virtual_stages;
   const bool is_even = candidate.layout.empty() && candidate.pipeline == PipelineShape::Interleaved;
   {
     const std::lock_guard lock(mutex_);
-    if (const auto known = first_units_.find(parts); is_even && known != first_units_.end()) return known->second;
+    if (const auto known = units_of_parts_.find(parts); is_even && known != units_of_parts_.end()) return known->second;
   }
-  std::vector<std::size_t> first{0};
-  for (const StagePart& part : stage_parts(problem_.model(), problem_.workload().sequence_length, candidate))
-    first.push_back(first.back() + number_of_units(part));
+  std::vector<Units> out;
+  std::size_t next = 0;
+  for (const StagePart& part : stage_parts(problem_.model(), problem_.workload().sequence_length, candidate)) {
+    const std::size_t first = next;
+    next += number_of_units(part) - (part.head ? 1 : 0);
+    out.push_back({first, next, part.head});
+  }
   const std::lock_guard lock(mutex_);
-  if (is_even) first_units_.emplace(parts, first);
-  return first;
+  if (is_even) units_of_parts_.emplace(parts, out);
+  return out;
 }
 
 Seconds CommonWork::bound(const Candidate& candidate) {
@@ -302,15 +305,16 @@ Seconds CommonWork::rough_bound(const Candidate& candidate) {
 }
 
 Seconds CommonWork::longest_stage(const Passes& work, const Candidate& candidate) {
-  const std::vector<std::size_t> first = first_units(candidate);
+  const std::vector<Units> units = units_of_parts(candidate);
   const auto stages = static_cast<std::size_t>(candidate.degrees.pp);
   const auto microbatches = static_cast<double>(problem_.workload().global_batch) /
                             static_cast<double>(candidate.degrees.dp * candidate.micro_batch);
   const auto of_part = [&](std::size_t part) {
-    const auto between = [&](const std::vector<double>& before) {
-      return before.size() == 1 ? 0.0 : before[first[part + 1]] - before[first[part]];
+    const auto of_units = [&, u = units[part]](const std::vector<double>& before) {
+      if (before.size() == 1) return 0.0;
+      return before[u.last] - before[u.first] + (u.head ? before.back() - before[before.size() - 2] : 0.0);
     };
-    return between(work.forward) + between(work.backward);
+    return of_units(work.forward) + of_units(work.backward);
   };
   double longest = 0, before = 0;  // of the preceding stages' first parts
   for (std::size_t stage = 0; stage < stages; ++stage) {

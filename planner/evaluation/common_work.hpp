@@ -86,7 +86,13 @@ class CommonWork {
   void add_mean_load(const Candidate& c, Passes& passes) const;
   [[nodiscard]] Passes launched(const LoweredPasses& all, const LoweredPasses& dense) const;
   [[nodiscard]] static Passes longer_of_each(const Passes& a, const Passes& b);
-  [[nodiscard]] std::vector<std::size_t> first_units(const Candidate& candidate);
+  /// The units of a part of a candidate's model among those of the whole model: from the first to before the last, and
+  /// the head, which is the last of all.
+  struct Units {
+    std::size_t first, last;
+    bool head;
+  };
+  [[nodiscard]] std::vector<Units> units_of_parts(const Candidate& candidate);
   [[nodiscard]] Seconds longest_stage(const Passes& work, const Candidate& candidate);
 
   const Problem& problem_;
@@ -98,7 +104,7 @@ class CommonWork {
   std::mutex mutex_;
   std::map<Key, Passes> passes_;
   std::map<Key, Rough> rough_;
-  std::map<std::int64_t, std::vector<std::size_t>> first_units_;  // by number of parts
+  std::map<std::int64_t, std::vector<Units>> units_of_parts_;  // by number of parts
 };
 
 }  // namespace moeplan::planner

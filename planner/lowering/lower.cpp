@@ -168,10 +168,9 @@ LoweredPasses lower_passes(const ModelSpec& model, const Workload& workload, con
   LoweringContext context(model, workload, candidate, ranks_per_node);
   ModelUnits units(context);
   UnitBlocks blocks(context, units);
-  const StagePart whole = stage_parts(model, workload.sequence_length, 1).front();
   LoweredPasses out;
   for (const std::size_t unit :
-       part_units(context, whole, {}, routing_kinds(model, workload.recorded.has_value()), units)) {
+       part_units(context, whole_model(model), {}, routing_kinds(model, workload.recorded.has_value()), units)) {
     out.forward.push_back(blocks.pass(unit, /*forward=*/true, {}));
     if (context.trains()) out.backward.push_back(blocks.pass(unit, /*forward=*/false, {}));
   }

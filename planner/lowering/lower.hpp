@@ -27,10 +27,11 @@ struct LoweredIterations {
                                                  const Candidate& candidate, std::int64_t ranks_per_node,
                                                  const std::vector<std::int64_t>& microbatches);
 
-/// One microbatch's passes through the whole model on the ranks of one stage, without transfers of parameters.
+/// One microbatch's passes through the whole model, with all layers of multi-token prediction, on the ranks of one
+/// stage, without transfers of parameters.
 struct LoweredPasses {
   Program program;                         // without stages
-  std::vector<BlockId> forward, backward;  // by unit of the model in order; without training there is no `backward`
+  std::vector<BlockId> forward, backward;  // by unit of whole_model(); without training there is no `backward`
 };
 /// `candidate` has no pipeline; its batch may be any.
 [[nodiscard]] LoweredPasses lower_passes(const ModelSpec& model, const Workload& workload, const Candidate& candidate,

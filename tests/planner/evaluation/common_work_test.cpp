@@ -31,6 +31,10 @@ std::vector<Candidate> variants(const Problem& problem, const Candidate& base) {
           c.ep_overlap = overlaps;
           c.delays_weight_gradients = overlaps && parts == 1;
           if (!evaluate(problem, c, Depth::Feasibility).infeasibility) out.push_back(c);
+          if (problem.model().num_mtp_layers == 0) continue;
+          c.layout = even_layout(problem.model().num_layers(), 1, base.degrees.pp * parts);
+          if (!evaluate(problem, c, Depth::Feasibility).infeasibility) out.push_back(c);
+          c.layout = {};
         }
       }
     }
@@ -59,6 +63,7 @@ TEST_CASE("The work that strategies have in common takes no longer than any iter
     c.micro_batch = "1";
   }
   Small s = small(c);
+  SECTION("a layer of multi-token prediction, planned and left out") { s.model.num_mtp_layers = 1; }
   SECTION("a host that takes longer than its GPU") { s.cluster.gpu.host_time_per_operation = Seconds(1e-3); }
   const Problem problem(s.model, s.workload, s.cluster);
   CommonWork common_work(problem);

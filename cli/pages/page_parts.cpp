@@ -85,6 +85,8 @@ std::string workload_text(const Workload& w) {
                        w.zero_stage, w.recompute == Recompute::None ? "no" : recompute_text(w));
     if (!w.recompute_layers.all()) out += fmt::format("layers {} recomputed, ", name_of(w.recompute_layers));
     if (w.fp8_activation_inputs) out += "inputs of activation functions kept in fp8, ";
+    if (w.mtp_layers > 0)
+      out += fmt::format("{} layer{} of multi-token prediction, ", w.mtp_layers, w.mtp_layers == 1 ? "" : "s");
     if (w.fusions != Fusions::Default) out += fmt::format("fusions {}, ", name_of(w.fusions));
   }
   if (w.capacity_factor) return out + fmt::format("capacity factor {}", *w.capacity_factor);

@@ -120,7 +120,7 @@ struct ModelSpec {
   bool final_norm;
   TokenMixer attention;  // of every layer without a mixer of its own
   std::vector<RepeatedLayers> layers;
-  std::int64_t num_mtp_layers;              // multi-token-prediction layers, counted separately and not planned
+  std::int64_t num_mtp_layers;              // multi-token-prediction layers, counted separately
   bool lm_head_bias = false;                // on the output projection (Phi-3.5-MoE)
   std::optional<LayerSpec> mtp_layer = {};  // the layer of multi-token prediction; none: the last layer's kind
   /// Parallel residual streams of hidden_size, mixed before and after every attention and FFN (hyper-connections,

@@ -246,7 +246,8 @@ void read_selection(MapReader& reader, Workload& w) {
 }  // namespace
 
 WorkloadLimits WorkloadLimits::of(const ModelSpec& model) {
-  return {.learned_positions = model.position_embeddings, .layers = model.num_layers()};
+  return {
+      .learned_positions = model.position_embeddings, .layers = model.num_layers(), .mtp_layers = model.num_mtp_layers};
 }
 
 Workload read_workload(const Node& document, const WorkloadLimits& limits) {
@@ -276,6 +277,8 @@ Workload read_workload(const Node& document, const WorkloadLimits& limits) {
   w.fp8_activation_inputs = reader.boolean_or("fp8_activation_inputs", false);
   if (w.fp8_activation_inputs && (w.mode == Mode::Forward || size_of(w.dtype) != 2))
     reader.complain("fp8_activation_inputs", "is for training in 16 bits; expected false");
+  w.mtp_layers = reader.integer_or("mtp_layers", 0, 0, limits.mtp_layers.value_or(ModelLimits::kMtpLayers));
+  if (w.mtp_layers > 0 && w.mode == Mode::Forward) reader.complain("mtp_layers", "are for training; expected 0");
   if (reader.find("codecs")) w.codecs = read_codecs(reader.map("codecs"));
   read_origins(reader);
   reader.finish();
@@ -342,6 +345,7 @@ Node workload_document(const Workload& w) {
   out.set("cuda_graph", Node::text(name_of(w.cuda_graphs)));
   if (w.fusions != Fusions::Default) out.set("fusions", Node::text(name_of(w.fusions)));
   if (w.fp8_activation_inputs) out.set("fp8_activation_inputs", Node::boolean(true));
+  if (w.mtp_layers > 0) out.set("mtp_layers", Node::integer(w.mtp_layers));
   out.set("codecs", codecs_document(w.codecs));
   out.set("gate", gate_document(w.gate));
   Node& factors = out.set("capacity_factors", Node::list());

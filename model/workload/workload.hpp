@@ -93,6 +93,8 @@ struct Workload {
   CudaGraphs cuda_graphs = CudaGraphs::None;  // key cuda_graph
   Fusions fusions = Fusions::Default;
   bool fp8_activation_inputs = false;  // activation functions' inputs are kept for backward in fp8
+  /// Layers of multi-token prediction that are trained along, on the last stage, where no layout says which.
+  std::int64_t mtp_layers = 0;
   CodecOptions codecs = {};
   Gate gate = {};                       // of the dropless case: modifies the routing
   Dtype gradient_dtype = Dtype::Fp32;   // in which gradients are accumulated and reduced: fp32 or bf16
@@ -107,9 +109,11 @@ struct Workload {
 
 struct ModelSpec;
 
-/// What a model limits in a workload: its learned positions and its layers; 0: no limit.
+/// What a model limits in a workload: its learned positions and its layers, 0: no limit; and its layers of multi-token
+/// prediction.
 struct WorkloadLimits {
   std::int64_t learned_positions = 0, layers = 0;
+  std::optional<std::int64_t> mtp_layers = {};  // none: no limit
   [[nodiscard]] static WorkloadLimits of(const ModelSpec& model);
 };
 
@@ -123,15 +127,15 @@ struct WorkloadLimits {
 /// expert_layout: merged by default. cuda_graph: none by default, full_iteration, or modules joined by "+"
 /// (GraphModule). fusions: Fusions::Default, none, or fusions joined by "+" (Fusion), norm_quantise with precision
 /// mxfp8; written only if they differ from the default. fp8_activation_inputs: false by default, to train; written only
-/// if it is true. codecs: the allowed codecs, a map like {fp16: {}, int8:
-/// {row_messages: 2}, zfp: {bits: 8}}; none by default. gate: top_k by default. capacity_factors: at most 64, in
-/// addition to a capacity_factor; none by default. recompute: none, selective, full, modules joined by "+"
-/// (RecomputeModule), or `auto`. recompute_layers: all by default, "first:N" or numbers (RecomputedLayers), if anything
-/// is recomputed; written only if not all. gradient_dtype and optimizer_dtype: fp32 by default. overlap_gradients: true
-/// by default, and wherever gradients are sharded (zero_stage 2 and 3), which are reduced as they appear; written only
-/// if it is false. recompute, zero_stage and optimizer may be omitted in a forward workload. sequence_length: a number,
-/// or `auto` for 4096 tokens, or the model's number of learned positions if that is smaller; a number that exceeds them
-/// is an error. At most 2^32 tokens.
+/// if it is true. mtp_layers: 0 by default, to train, at most those of the model; written only if there are any.
+/// codecs: the allowed codecs, a map like {fp16: {}, int8: {row_messages: 2}, zfp: {bits: 8}}; none by default. gate:
+/// top_k by default. capacity_factors: at most 64, in addition to a capacity_factor; none by default. recompute: none,
+/// selective, full, modules joined by "+" (RecomputeModule), or `auto`. recompute_layers: all by default, "first:N" or
+/// numbers (RecomputedLayers), if anything is recomputed; written only if not all. gradient_dtype and optimizer_dtype:
+/// fp32 by default. overlap_gradients: true by default, and wherever gradients are sharded (zero_stage 2 and 3), which
+/// are reduced as they appear; written only if it is false. recompute, zero_stage and optimizer may be omitted in a
+/// forward workload. sequence_length: a number, or `auto` for 4096 tokens, or the model's number of learned positions
+/// if that is smaller; a number that exceeds them is an error. At most 2^32 tokens.
 [[nodiscard]] Workload read_workload(const Node& document, const WorkloadLimits& limits = {});
 
 /// Counts of layer `layer` for `sources` ranks with `tokens` tokens that select `top_k` experts each: every source's

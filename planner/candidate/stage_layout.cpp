@@ -42,17 +42,24 @@ std::vector<LayerSpec> all_layers(const ModelSpec& model) {
 
 namespace {
 
-/// Forward FLOPs of a token, by layer, and those of the head.
+/// Forward FLOPs of a token, by layer, and those of the head with layers of multi-token prediction.
 struct ForwardFlops {
-  ForwardFlops(const ModelSpec& model, std::int64_t sequence_length) {
+  ForwardFlops(const ModelSpec& model, std::int64_t sequence_length, std::int64_t mtp_layers) {
     ModelSpec one = model;
     one.layers.clear();
-    head = forward_flops_per_token(one, sequence_length);
+    const double of_head = forward_flops_per_token(one, sequence_length);
+    head = of_head;
+    if (mtp_layers > 0) {
+      ModelSpec mtp = model;
+      mtp.layers = {{1, {mtp_layer(model)}}};
+      const double of_input = 4.0 * static_cast<double>(model.hidden_size * model.hidden_size);  // two states into one
+      head += static_cast<double>(mtp_layers) * (of_input + forward_flops_per_token(mtp, sequence_length));
+    }
     for (const RepeatedLayers& run : model.layers) {
       std::vector<double> pattern;
       for (const LayerSpec& layer : run.pattern) {
         one.layers = {{1, {layer}}};
-        pattern.push_back(forward_flops_per_token(one, sequence_length) - head);
+        pattern.push_back(forward_flops_per_token(one, sequence_length) - of_head);
       }
       for (std::int64_t i = 0; i < run.repeat; ++i) layers.insert(layers.end(), pattern.begin(), pattern.end());
     }
@@ -121,7 +128,8 @@ double least_most(const ForwardFlops& flops, const Cut& cut) {
 }
 
 /// Parts that begin at these layers.
-std::vector<StagePart> parts_from(const std::vector<LayerSpec>& layers, const std::vector<std::size_t>& first) {
+std::vector<StagePart> parts_from(const std::vector<LayerSpec>& layers, const std::vector<std::size_t>& first,
+                                  std::int64_t mtp_layers) {
   std::vector<StagePart> out(first.size());
   for (std::size_t p = 0; p < first.size(); ++p) {
     const std::size_t end = p + 1 < first.size() ? first[p + 1] : layers.size();
@@ -130,6 +138,7 @@ std::vector<StagePart> parts_from(const std::vector<LayerSpec>& layers, const st
   }
   out.front().embedding = true;
   out.back().head = true;
+  out.back().mtp_layers = mtp_layers;
   return out;
 }
 
@@ -139,25 +148,29 @@ StagePart whole_model(const ModelSpec& model) {
   return {.layers = all_layers(model), .embedding = true, .head = true, .mtp_layers = model.num_mtp_layers};
 }
 
-std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length, std::int64_t parts) {
+std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length, std::int64_t parts,
+                                   std::int64_t mtp_layers) {
   const std::vector<LayerSpec> layers = all_layers(model);
   assert(parts >= 1 && static_cast<std::size_t>(parts) <= layers.size());
-  const ForwardFlops flops(model, sequence_length);
+  const ForwardFlops flops(model, sequence_length, mtp_layers);
   const auto cut = [&](double most) { return cuts(flops.layers, flops.head, static_cast<std::size_t>(parts), most); };
-  return parts_from(layers, cut(least_most(flops, cut)));
+  return parts_from(layers, cut(least_most(flops, cut)), mtp_layers);
 }
 
-std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length, const Candidate& candidate) {
+std::vector<StagePart> stage_parts(const ModelSpec& model, const Workload& workload, const Candidate& candidate) {
   const PipelineLayout& layout = candidate.layout;
   const std::vector<LayerSpec> layers = all_layers(model);
   if (layout.empty() && candidate.pipeline == PipelineShape::V) {
-    const ForwardFlops flops(model, sequence_length);
+    const ForwardFlops flops(model, workload.sequence_length, workload.mtp_layers);
     const auto stages = static_cast<std::size_t>(candidate.degrees.pp);
     const double most = least_most(flops, [&](double m) { return cuts_in_v(flops, stages, m, m); });
     const auto cut = [&](double most_of_part) { return cuts_in_v(flops, stages, most, most_of_part); };
-    return parts_from(layers, cut(least_most(flops, cut)));
+    return parts_from(layers, cut(least_most(flops, cut)), workload.mtp_layers);
   }
-  if (layout.empty()) return stage_parts(model, sequence_length, candidate.degrees.pp * candidate.virtual_stages);
+  if (layout.empty()) {
+    return stage_parts(model, workload.sequence_length, candidate.degrees.pp * candidate.virtual_stages,
+                       workload.mtp_layers);
+  }
   assert(layout.layers() == std::ssize(layers) && "infeasibility() checks the layout");
   std::vector<StagePart> out;
   auto next = layers.begin();
@@ -241,7 +254,7 @@ std::vector<StageParameters> stage_parameters(const ModelSpec& model, std::int64
 std::vector<StageParameters> stage_parameters(const ModelSpec& model, const Workload& workload,
                                               const Candidate& candidate) {
   const Degrees& d = candidate.degrees;
-  const std::vector<StagePart> parts = stage_parts(model, workload.sequence_length, candidate);
+  const std::vector<StagePart> parts = stage_parts(model, workload, candidate);
   if (candidate.expert_places.empty()) return contiguous_parameters(model, parts, d, candidate.pipeline);
   const std::vector<std::size_t> kinds = routing_kinds(model, workload.recorded.has_value());
   const auto layer_of = [&](const LayerSpec& layer, std::size_t number) {

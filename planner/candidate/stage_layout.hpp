@@ -27,12 +27,12 @@ struct StagePart {
 
 /// The model divided into `parts` <= num_layers parts of at least one layer each so that the largest forward FLOPs of a
 /// part are minimal. Ties: the division whose later parts are fullest, since the first stages keep the most
-/// microbatches.
+/// microbatches. The last part has `mtp_layers`.
 [[nodiscard]] std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length,
-                                                 std::int64_t parts);
+                                                 std::int64_t parts, std::int64_t mtp_layers = 0);
 /// The parts of a candidate: those of its layout, or else those of stage_parts() above; in a V, with which the two
 /// parts of a stage together have the least largest FLOPs, and of these cuts the one with the least largest part.
-[[nodiscard]] std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length,
+[[nodiscard]] std::vector<StagePart> stage_parts(const ModelSpec& model, const Workload& workload,
                                                  const Candidate& candidate);
 
 /// The parameters that each stage holds if the model is divided for these degrees.

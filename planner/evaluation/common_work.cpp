@@ -281,7 +281,7 @@ std::vector<CommonWork::Units> CommonWork::units_of_parts(const Candidate& candi
   }
   std::vector<Units> out;
   std::size_t next = 0;
-  for (const StagePart& part : stage_parts(problem_.model(), problem_.workload().sequence_length, candidate)) {
+  for (const StagePart& part : stage_parts(problem_.model(), problem_.workload(), candidate)) {
     const std::size_t first = next;
     next += number_of_units(part) - (part.head ? 1 : 0);
     out.push_back({first, next, part.head});

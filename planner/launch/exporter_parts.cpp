@@ -9,7 +9,7 @@ namespace moeplan::planner {
 
 PipelineLayout layout_of(const ModelSpec& model, const Workload& workload, const Candidate& candidate) {
   PipelineLayout layout;
-  for (const StagePart& part : stage_parts(model, workload.sequence_length, candidate)) {
+  for (const StagePart& part : stage_parts(model, workload, candidate)) {
     layout.parts.push_back({.embedding = part.embedding,
                             .layers = std::ssize(part.layers),
                             .mtp_layers = part.mtp_layers,

@@ -127,7 +127,7 @@ LoweredIterations lower_iterations(const ModelSpec& model, const Workload& workl
   UnitBlocks blocks(context, units);
   const Degrees& d = candidate.degrees;
   const std::vector<std::size_t> kinds = routing_kinds(model, workload.recorded.has_value());
-  const std::vector<StagePart> parts = stage_parts(model, workload.sequence_length, candidate);
+  const std::vector<StagePart> parts = stage_parts(model, workload, candidate);
   const std::vector<PartPosition> before = layers_before(parts);
   LoweredIterations out;
   out.stages.assign(microbatches.size(), std::vector<Sequence>(static_cast<std::size_t>(d.pp)));

@@ -31,7 +31,7 @@ class Migration {
   Program run() {
     const Degrees& d = candidate_.degrees;
     const std::vector<std::size_t> kinds = routing_kinds(model_, workload_.recorded.has_value());
-    const std::vector<StagePart> parts = stage_parts(model_, workload_.sequence_length, candidate_);
+    const std::vector<StagePart> parts = stage_parts(model_, workload_, candidate_);
     program_.stages.assign(static_cast<std::size_t>(d.pp), {});
     std::size_t number = 0;
     for (std::size_t p = 0; p < parts.size(); ++p) {

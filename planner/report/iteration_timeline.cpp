@@ -193,7 +193,7 @@ std::vector<RankTimeline> rank_timelines(const Problem& problem, const Candidate
                    roles[span.block.index()]);
   }
   const Workload& workload = problem.workload();
-  const std::vector<StagePart> parts = stage_parts(problem.model(), workload.sequence_length, candidate);
+  const std::vector<StagePart> parts = stage_parts(problem.model(), workload, candidate);
   const std::int64_t microbatches = workload.global_batch / (candidate.degrees.dp * candidate.micro_batch);
   std::vector<RankTimeline> out;
   for (const RankId r : ranks) {

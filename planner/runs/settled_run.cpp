@@ -44,7 +44,7 @@ void settle_exchange(RunPlan& plan, const std::string& dispatcher, const Cluster
 std::vector<std::pair<Recompute, RecomputedLayers>> recomputation_levels(const RunPlan& plan) {
   std::vector<std::pair<Recompute, RecomputedLayers>> levels{{Recompute::Selective, {}}};
   std::int64_t most = 0;  // layers of a part
-  for (const planner::StagePart& part : stage_parts(plan.model, plan.workload.sequence_length, plan.candidate))
+  for (const planner::StagePart& part : stage_parts(plan.model, plan.workload, plan.candidate))
     most = std::max(most, std::ssize(part.layers));
   for (std::int64_t n = 1; n < most; ++n) levels.push_back({Recompute::Full, {.first_of_part = n}});
   levels.push_back({Recompute::Full, {}});

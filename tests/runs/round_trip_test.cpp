@@ -43,7 +43,7 @@ std::string config_in(const std::string& script) {
 
 /// The candidate with the layout that it has, also where the planner divides the layers.
 Candidate with_layout(Candidate c, const Inputs& inputs) {
-  for (const StagePart& part : stage_parts(inputs.model, inputs.workload.sequence_length, c)) {
+  for (const StagePart& part : stage_parts(inputs.model, inputs.workload, c)) {
     PipelineLayout& layout = c.layout;
     if (layout.parts.size() == static_cast<std::size_t>(c.degrees.pp * c.virtual_stages)) break;
     layout.parts.push_back({part.embedding, std::ssize(part.layers), part.mtp_layers, part.head});

@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 
+#include <tuple>
+
 #include "cli/pages/page_parts.hpp"
 #include "cli/pages/plans/plan_details.hpp"
 #include "cli/pages/plans/plan_report.hpp"
 #include "cli/pages/plans/plan_tables.hpp"
 #include "model/text/origins.hpp"
 #include "model/text/unit_text.hpp"
+#include "planner/candidate/stage_layout.hpp"
 #include "planner/lowering/blocks/gated_routing.hpp"
 #include "planner/report/accuracy.hpp"
 #include "planner/report/host_launches.hpp"
@@ -95,11 +98,24 @@ std::string gate_line(const PlanReport& r) {
                               e.padding > 0 ? fmt::format("; padding adds {}", in_percent(e.padding)) : ""));
 }
 
-/// What is approximated, priced beyond any measurement, or assumed: what a reader must know to trust the answer.
+/// Layers of multi-token prediction that the plan does not train.
+std::string left_out_text(const PlanReport& r) {
+  const auto& [model, workload] = std::tie(r.inputs.model, r.inputs.workload);
+  std::int64_t left = workload.mode == Mode::Train ? model.num_mtp_layers : 0;
+  for (const planner::StagePart& part : planner::stage_parts(model, workload, r.result.ranked.front().candidate))
+    left -= part.mtp_layers;
+  if (left <= 0) return "";
+  return in_lines(fmt::format("{} layer{} of multi-token prediction {} not trained along: -C workload.mtp_layers={}",
+                              left, left == 1 ? "" : "s", left == 1 ? "is" : "are", model.num_mtp_layers));
+}
+
+/// What is left out, approximated, priced beyond any measurement, or assumed: what a reader must know to trust the
+/// answer.
 std::string caveats(const PlanReport& r) {
   std::string out;
   for (const std::string& text : planner::approximations_of(r.documents.model))
     out += (out.empty() ? "  The model is approximated:\n" : "") + labelled("", text, 4);
+  out += left_out_text(r);
   for (const std::string& text : pricing_warnings(r.cluster, r.predictions.front().program)) out += in_lines(text);
   if (const std::size_t assumed = assumed_numbers(r.documents.cluster).size(); assumed > 0)
     out += in_lines(fmt::format("{} numbers of this cluster are assumed, not measured: see --verbose", assumed));

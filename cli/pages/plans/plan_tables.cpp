@@ -107,8 +107,7 @@ std::string stage_table(const PlanReport& r) {
   const planner::Prediction& p = r.predictions.front();
   if (p.stages.size() < 2) return "";
   const planner::Candidate& best = r.result.ranked.front().candidate;
-  const std::vector<planner::StagePart> parts =
-      planner::stage_parts(r.inputs.model, r.inputs.workload.sequence_length, best);
+  const std::vector<planner::StagePart> parts = planner::stage_parts(r.inputs.model, r.inputs.workload, best);
   constexpr const char* kRow = "  {:<7} {:<34} {:>10} {:>10} {:>8} {:>8}  {:>11}\n";
   std::string out = '\n' + fmt::format(kRow, "stage", "holds", "computing", "exposed", "", "bubble", "memory, GiB");
   std::string row;

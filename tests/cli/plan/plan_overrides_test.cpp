@@ -44,6 +44,22 @@ TEST_CASE("A page names kernels that are not fused, and what is kept in fp8") {
              Catch::Contains("inputs of activation functions kept in fp8, fusions none"));
 }
 
+TEST_CASE("A page says what layers of multi-token prediction are left out, or which stage has them") {
+  const Cli cli;
+  const auto page = [&](const std::vector<std::string>& more) {
+    const Ran ran = cli.run(
+        with(with(kBase, {"--world", "16", "--pp", "2", "--vp", "1", "--budget", "1", "-C", "model.num_mtp_layers=1"}),
+             more));
+    REQUIRE(ran.code == 0);
+    return unwrapped(ran.out);
+  };
+  const std::string left_out = "1 layer of multi-token prediction is not trained along: -C workload.mtp_layers=1";
+  CHECK_THAT(page({}), Catch::Contains(left_out));
+  CHECK_THAT(page({"-C", "workload.mtp_layers=1"}),
+             !Catch::Contains(left_out) && Catch::Contains("1 layer of multi-token prediction, dropless") &&
+                 Catch::Contains(", 1 mtp, head"));
+}
+
 TEST_CASE("Extreme overrides are refused or answered, but never crash, hang or print what is no number") {
   const Cli cli;
   const std::vector<std::string> base = with(kBase, {"--world", "16", "--json", "--top", "1"});

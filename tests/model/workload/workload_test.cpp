@@ -184,6 +184,18 @@ TEST_CASE("Inputs of activation functions are kept in fp8 in training of 16 bits
         "f:6:24: fp8_activation_inputs: is for training in 16 bits; expected false");
 }
 
+TEST_CASE("Layers of multi-token prediction are trained along, as many as the model has") {
+  CHECK(read(kPlain).mtp_layers == 0);
+  const Workload w = read(kPlain + "mtp_layers: 2\n");
+  CHECK(w.mtp_layers == 2);
+  CHECK(read_workload(workload_document(w)) == w);
+  CHECK(read_error("name: w\nglobal_batch: 8\nsequence_length: 128\nmode: forward\ndtype: bf16\nmtp_layers: 1\n") ==
+        "f:6:13: mtp_layers: are for training; expected 0");
+  const Node document = workload_document(w);
+  CHECK_THROWS_AS(read_workload(document, {.mtp_layers = 1}), InputError);
+  CHECK_NOTHROW(read_workload(document, {.mtp_layers = 2}));
+}
+
 TEST_CASE("A workload written out reads back") {
   for (const char* more : {"", "micro_batch: 4\ncapacity_factor: 1.2\n",
                            "routing: {shape: lognormal, lognormal_sigma: 0.7, sampled: true, seed: 9}\n",

@@ -103,7 +103,9 @@ TEST_CASE("A model is cut for a V so that the two parts of each stage together a
     c.degrees.pp = stages;
     c.virtual_stages = 2;
     c.pipeline = PipelineShape::V;
-    const std::vector<StagePart> cut = stage_parts(model, kSequence, c);
+    Workload workload{};
+    workload.sequence_length = kSequence;
+    const std::vector<StagePart> cut = stage_parts(model, workload, c);
     REQUIRE(std::ssize(cut) == 2 * stages);
     std::vector<std::size_t> own;
     std::vector<LayerSpec> all;
@@ -139,6 +141,31 @@ TEST_CASE("Of equally good cuts the one with the fullest last parts is taken bec
   CHECK(layers_by_part(model_of(std::vector<std::int64_t>(7, 256), 8), 4) == std::vector<std::size_t>{2, 2, 2, 1});
   // Here one layer decides.
   CHECK(layers_by_part(model_of({4096, 16, 16, 16, 16}, 8), 3) == std::vector<std::size_t>{1, 1, 3});
+}
+
+TEST_CASE("Layers of multi-token prediction weigh on the last part, with an output head each") {
+  ModelSpec model = model_of(std::vector<std::int64_t>(12, 1024), 1000);
+  model.num_mtp_layers = 2;
+  const auto layers_by_part = [&](std::int64_t mtp_layers) {
+    std::vector<std::size_t> out;
+    for (const StagePart& p : stage_parts(model, kSequence, 3, mtp_layers)) {
+      CHECK(p.mtp_layers == (p.head ? mtp_layers : 0));
+      out.push_back(p.layers.size());
+    }
+    return out;
+  };
+  CHECK(layers_by_part(0) == std::vector<std::size_t>{4, 4, 4});
+  CHECK(layers_by_part(2) == std::vector<std::size_t>{5, 5, 2});
+  Workload w{};
+  w.sequence_length = kSequence;
+  w.mtp_layers = 2;
+  Candidate c;
+  c.degrees.pp = 3;
+  for (const PipelineShape shape : {PipelineShape::Interleaved, PipelineShape::V}) {
+    c.pipeline = shape;
+    c.virtual_stages = 2;
+    CHECK(stage_parts(model, w, c).back().mtp_layers == 2);
+  }
 }
 
 TEST_CASE("Stages hold what their parts do, and all of them together the model") {

@@ -63,7 +63,8 @@ TEST_CASE("The work that strategies have in common takes no longer than any iter
     c.micro_batch = "1";
   }
   Small s = small(c);
-  SECTION("a layer of multi-token prediction, planned and left out") { s.model.num_mtp_layers = 1; }
+  SECTION("a layer of multi-token prediction, planned by layouts and left out") { s.model.num_mtp_layers = 1; }
+  SECTION("a layer of multi-token prediction, trained along") { s.model.num_mtp_layers = s.workload.mtp_layers = 1; }
   SECTION("a host that takes longer than its GPU") { s.cluster.gpu.host_time_per_operation = Seconds(1e-3); }
   const Problem problem(s.model, s.workload, s.cluster);
   CommonWork common_work(problem);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <map>
 #include <numeric>
 
 #include "model/base/to_index.hpp"
@@ -75,39 +74,42 @@ struct ForwardFlops {
 /// impossible.
 std::vector<std::size_t> cuts_in_v(const ForwardFlops& flops, std::size_t stages, double most, double most_of_part) {
   const std::size_t n = flops.layers.size();
-  std::vector<double> sum{0};  // of the layers before each one
-  for (const double f : flops.layers) sum.push_back(sum.back() + f);
+  std::vector<double> front_sum{0}, back_sum{0};  // of so many layers at the front, and at the back
+  for (const double f : flops.layers) front_sum.push_back(front_sum.back() + f);
+  std::for_each(flops.layers.rbegin(), flops.layers.rend(), [&](double f) { back_sum.push_back(back_sum.back() + f); });
   // By the number of layers that the outer stages have at the front: the most that they can have at the back, and how
   // many of the front are before this stage.
   struct Reach {
     std::size_t back = 0, before = 0;
+    bool is_possible = false;
   };
-  std::vector<std::map<std::size_t, Reach>> reach{{{0, {}}}};
+  std::vector<std::vector<Reach>> reach(stages + 1, std::vector<Reach>(n + 1));
+  reach.front().front().is_possible = true;
   for (std::size_t s = 0; s < stages; ++s) {
-    std::map<std::size_t, Reach>& next = reach.emplace_back();
     const std::size_t inner = 2 * (stages - s - 1);  // parts that are left, each with a layer
-    for (const auto& [front, outer] : reach[s]) {
+    for (std::size_t front = 0; front <= n; ++front) {
+      const Reach& outer = reach[s][front];
+      if (!outer.is_possible) continue;
       for (std::size_t x = 1; front + x + outer.back + 1 + inner <= n; ++x) {
-        const double own = sum[front + x] - sum[front];
+        const double own = front_sum[front + x] - front_sum[front];
         if (own > most_of_part) break;
-        double room = std::min(most - own, most_of_part) - (s == 0 ? flops.head : 0);
-        std::size_t back = outer.back;
-        while (front + x + back + 1 + inner <= n && sum[n - back] - sum[n - back - 1] <= room) {
-          room -= sum[n - back] - sum[n - back - 1];
-          ++back;
-        }
-        if (back == outer.back) break;
-        Reach& known = next[front + x];
-        if (back > known.back) known = {back, front};
+        const double room = std::min(most - own, most_of_part) - (s == 0 ? flops.head : 0);
+        const auto first = back_sum.begin() + static_cast<std::ptrdiff_t>(outer.back);
+        const auto end = back_sum.end() - static_cast<std::ptrdiff_t>(front + x + inner);
+        const auto back = static_cast<std::size_t>(std::upper_bound(first, end, *first + room) - back_sum.begin());
+        if (back <= outer.back + 1) break;  // not even one layer
+        Reach& known = reach[s + 1][front + x];
+        if (!known.is_possible || back - 1 > known.back) known = {back - 1, front, true};
       }
     }
   }
-  for (const auto& [last, end] : reach.back()) {
-    if (last + end.back != n) continue;
+  for (std::size_t last = 0; last <= n; ++last) {
+    const Reach& end = reach.back()[last];
+    if (!end.is_possible || last + end.back != n) continue;
     std::vector<std::size_t> first(2 * stages);
     std::size_t front = last;
     for (std::size_t s = stages; s > 0; --s) {
-      const Reach& r = reach[s].at(front);
+      const Reach& r = reach[s][front];
       first[2 * stages - s] = n - r.back;
       first[s - 1] = front = r.before;
     }
@@ -116,11 +118,12 @@ std::vector<std::size_t> cuts_in_v(const ForwardFlops& flops, std::size_t stages
   return {};
 }
 
-/// The least `most` for which cut(most) is not empty, rounded up, between the longest layer and all.
+/// The least `most` for which cut(most) is not empty, rounded up by at most 1e-12 of it, between the longest layer and
+/// all.
 template <class Cut>
 double least_most(const ForwardFlops& flops, const Cut& cut) {
   double least = flops.longest(), most = flops.all();
-  for (int i = 0; i < 60; ++i) {
+  while (most - least > 1e-12 * most) {
     const double middle = (least + most) / 2;
     (cut(middle).empty() ? least : most) = middle;
   }

@@ -273,11 +273,11 @@ CommonWork::Passes CommonWork::longer_of_each(const Passes& a, const Passes& b) 
 }
 
 std::vector<CommonWork::Units> CommonWork::units_of_parts(const Candidate& candidate) {
-  const std::int64_t parts = candidate.degrees.pp * candidate.virtual_stages;
-  const bool is_even = candidate.layout.empty() && candidate.pipeline == PipelineShape::Interleaved;
+  const std::pair key{candidate.degrees.pp * candidate.virtual_stages, candidate.pipeline};
   {
     const std::lock_guard lock(mutex_);
-    if (const auto known = units_of_parts_.find(parts); is_even && known != units_of_parts_.end()) return known->second;
+    const auto known = units_of_parts_.find(key);
+    if (candidate.layout.empty() && known != units_of_parts_.end()) return known->second;
   }
   std::vector<Units> out;
   std::size_t next = 0;
@@ -287,7 +287,7 @@ std::vector<CommonWork::Units> CommonWork::units_of_parts(const Candidate& candi
     out.push_back({first, next, part.head});
   }
   const std::lock_guard lock(mutex_);
-  if (is_even) units_of_parts_.emplace(parts, out);
+  if (candidate.layout.empty()) units_of_parts_.emplace(key, out);
   return out;
 }
 

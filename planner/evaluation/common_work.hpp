@@ -104,7 +104,7 @@ class CommonWork {
   std::mutex mutex_;
   std::map<Key, Passes> passes_;
   std::map<Key, Rough> rough_;
-  std::map<std::int64_t, std::vector<Units>> units_of_parts_;  // by number of parts
+  std::map<std::pair<std::int64_t, PipelineShape>, std::vector<Units>> units_of_parts_;  // by number of parts
 };
 
 }  // namespace moeplan::planner

@@ -1,7 +1,10 @@
 #include "planner/evaluation/common_work.hpp"
 
 #include <catch2/catch.hpp>
-#include <utility>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "planner/evaluation/evaluation.hpp"
 #include "planner/layer/all_to_all.hpp"
@@ -20,13 +23,20 @@ std::vector<Candidate> variants(const Problem& problem, const Candidate& base) {
   std::vector<Candidate> out;
   for (const std::int64_t micro_batch : micro_batches(problem.workload(), base.degrees)) {
     for (std::int64_t parts = 1; parts <= (base.degrees.pp > 1 ? 2 : 1); ++parts) {
-      for (const auto& [all_to_all, chunks] :
-           {std::pair("linear", 1), std::pair("linear", 3), std::pair("node_dedup", 1), std::pair("fused", 1)}) {
+      const WireFormat block = WireFormat::Fp8Block;
+      const bool has_codec = !problem.workload().codecs.allowed.empty();
+      for (const auto& [all_to_all, chunks, codec] : std::vector<std::tuple<std::string, std::int64_t, CodecPair>>{
+               {"linear", 1, {}},
+               {"linear", 3, {}},
+               {"linear", 1, has_codec ? CodecPair{block, std::nullopt} : CodecPair{}},
+               {"node_dedup", 1, {}},
+               {"fused", 1, {}}}) {
         Candidate c = base;
         c.micro_batch = micro_batch;
         c.virtual_stages = parts;
         c.all_to_all = all_to_all;
         c.pipeline_degree = chunks;
+        c.codec = codec;
         for (const bool overlaps : {false, true}) {
           c.ep_overlap = overlaps;
           c.delays_weight_gradients = overlaps && parts == 1;
@@ -65,6 +75,13 @@ TEST_CASE("The work that strategies have in common takes no longer than any iter
   Small s = small(c);
   SECTION("a layer of multi-token prediction, planned by layouts and left out") { s.model.num_mtp_layers = 1; }
   SECTION("a layer of multi-token prediction, trained along") { s.model.num_mtp_layers = s.workload.mtp_layers = 1; }
+  SECTION("rows that may be dispatched as the experts' operands") {
+    s.workload.precision = Precision::Fp8Block;
+    s.workload.codecs.allowed = {WireFormat::Fp8Block};
+    s.workload.gate_weights = GateWeights::InExperts;
+    s.cluster.gpu.peak[Dtype::Fp8] = FlopsPerSecond(200e12);
+    if (GENERATE(false, true)) s.cluster.gpu.host_time_per_operation = Seconds(1e-3);
+  }
   SECTION("a host that takes longer than its GPU") { s.cluster.gpu.host_time_per_operation = Seconds(1e-3); }
   const Problem problem(s.model, s.workload, s.cluster);
   CommonWork common_work(problem);
@@ -72,7 +89,8 @@ TEST_CASE("The work that strategies have in common takes no longer than any iter
   for (const Candidate& base : enumerated(problem, {}).feasible) {
     for (const Candidate& v : variants(problem, base)) {
       CAPTURE(v.degrees.pp, v.degrees.tp, v.degrees.ep, v.degrees.esp, v.micro_batch, v.virtual_stages);
-      CAPTURE(v.schedule.name(), v.all_to_all.name(), v.pipeline_degree, v.sequence_parallel, v.ep_overlap);
+      CAPTURE(v.schedule.name(), v.all_to_all.name(), v.pipeline_degree, codec_pair_name(v.codec), v.sequence_parallel,
+              v.ep_overlap);
       const Evaluation e = evaluate(problem, v, Depth::Extrapolation, {.checks = Checks::AllButMemory});
       for (const Seconds bound : {common_work.bound(v), common_work.rough_bound(v)}) {
         CHECK(bound > Seconds(0));

@@ -184,7 +184,9 @@ CommonWork::Passes CommonWork::priced(LoweredPasses lowered, Priced operations) 
     }
     return false;
   };
-  for (Block& block : program.blocks) leave_out(block, is_omitted);
+  if (operations != Priced::All) {
+    for (Block& block : program.blocks) leave_out(block, is_omitted);
+  }
   const Cluster& ranks = machines_.first_of(problem_.cluster().world_size() / program.world_size);
   BlockPricer pricer(program, ranks, PricedRanks::First);
   const auto sums = [&](const std::vector<BlockId>& blocks) {

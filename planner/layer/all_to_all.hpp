@@ -88,6 +88,7 @@ bool add_all_to_all(std::unique_ptr<AllToAll> entry);
 [[nodiscard]] inline bool is_searched(const AllToAll& algorithm) {
   return !algorithm.is_dispatcher() && !algorithm.gathers();
 }
+/// All of these.
 [[nodiscard]] std::vector<const AllToAll*> searched_all_to_alls();
 
 /// The algorithm with this name, or null.

@@ -1,14 +1,12 @@
 #include <fmt/format.h>
 
-#include <tuple>
-
 #include "cli/pages/page_parts.hpp"
 #include "cli/pages/plans/plan_details.hpp"
 #include "cli/pages/plans/plan_report.hpp"
 #include "cli/pages/plans/plan_tables.hpp"
 #include "model/text/origins.hpp"
 #include "model/text/unit_text.hpp"
-#include "planner/candidate/stage_layout.hpp"
+#include "planner/launch/exporters.hpp"
 #include "planner/lowering/blocks/gated_routing.hpp"
 #include "planner/report/accuracy.hpp"
 #include "planner/report/host_launches.hpp"
@@ -100,13 +98,13 @@ std::string gate_line(const PlanReport& r) {
 
 /// Layers of multi-token prediction that the plan does not train.
 std::string left_out_text(const PlanReport& r) {
-  const auto& [model, workload] = std::tie(r.inputs.model, r.inputs.workload);
-  std::int64_t left = workload.mode == Mode::Train ? model.num_mtp_layers : 0;
-  for (const planner::StagePart& part : planner::stage_parts(model, workload, r.result.ranked.front().candidate))
-    left -= part.mtp_layers;
+  if (r.inputs.workload.mode != Mode::Train) return "";
+  const std::int64_t all = r.inputs.model.num_mtp_layers;
+  const planner::Candidate& best = r.result.ranked.front().candidate;
+  const std::int64_t left = all - planner::layout_of(r.inputs.model, r.inputs.workload, best).mtp_layers();
   if (left <= 0) return "";
   return in_lines(fmt::format("{} layer{} of multi-token prediction {} not trained along: -C workload.mtp_layers={}",
-                              left, left == 1 ? "" : "s", left == 1 ? "is" : "are", model.num_mtp_layers));
+                              left, left == 1 ? "" : "s", left == 1 ? "is" : "are", all));
 }
 
 /// What is left out, approximated, priced beyond any measurement, or assumed: what a reader must know to trust the

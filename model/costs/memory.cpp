@@ -78,10 +78,10 @@ std::set<BufferId> read_first(const Block& block) {
 }
 
 /// Buffers of weights, gradients and states, which are counted by parameters, except those gathered while a layer is
-/// computed.
+/// computed, and moments in fp32.
 bool is_state(const Program& program, const Operation& op, const Slice& s) {
   const std::string& name = program.buffer(s.buffer).name;
-  if (name.ends_with(kGatheredWeights)) return false;
+  if (name.ends_with(kGatheredWeights) || name.ends_with(kMomentsInFp32)) return false;
   return s.rows.kind == Rows::Kind::PerExpert || name.starts_with("w.") || name.starts_with("d.w.") ||
          op.op_class == OpClass::WeightGather || op.op_class == OpClass::Gradient || op.op_class == OpClass::Optimizer;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/base/quantity.hpp"
@@ -11,6 +12,9 @@
 #include "model/workload/workload.hpp"
 
 namespace moeplan {
+
+/// Suffix of the names of buffers that hold an optimizer's 16-bit moments in fp32 while weights are updated: no states.
+inline constexpr std::string_view kMomentsInFp32 = "moments.fp32";
 
 /// Parameters of a part of the model on the rank that holds the most: dense ones sharded over tp, expert ones over ep
 /// and esp.

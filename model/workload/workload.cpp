@@ -353,9 +353,15 @@ Node workload_document(const Workload& w) {
   return out;
 }
 
+std::int64_t optimizer_moments(const Workload& workload) { return workload.optimizer == Optimizer::Adam ? 2 : 1; }
+
+std::int64_t master_bytes(const Workload& workload) {
+  if (size_of(workload.dtype) >= 4) return 0;
+  return size_of(workload.optimizer_dtype) < 4 && !workload.precision ? 2 : 4;
+}
+
 std::int64_t optimizer_bytes(const Workload& workload) {
-  const std::int64_t moments = workload.optimizer == Optimizer::Adam ? 2 : 1;
-  return moments * size_of(workload.optimizer_dtype) + (size_of(workload.dtype) < 4 ? 4 : 0);
+  return master_bytes(workload) + optimizer_moments(workload) * size_of(workload.optimizer_dtype);
 }
 
 bool has_megatron_kernels(const Workload& workload) {

@@ -98,7 +98,7 @@ struct Workload {
   CodecOptions codecs = {};
   Gate gate = {};                       // of the dropless case: modifies the routing
   Dtype gradient_dtype = Dtype::Fp32;   // in which gradients are accumulated and reduced: fp32 or bf16
-  Dtype optimizer_dtype = Dtype::Fp32;  // of the optimizer's moments: fp32 or bf16; its master weights are fp32
+  Dtype optimizer_dtype = Dtype::Fp32;  // of the optimizer's moments: fp32 or bf16
   /// Gradients are reduced concurrently with the rest of the last backward pass (Megatron-LM's --overlap-grad-reduce),
   /// otherwise after it, all at once (DeepSpeed's ZeRO stage 1).
   bool overlap_gradients = true;
@@ -155,8 +155,13 @@ struct WorkloadLimits {
 
 /// Whether training runs the kernels of Megatron-Core (2026): the experts multiply by the gate's weights there.
 [[nodiscard]] bool has_megatron_kernels(const Workload& workload);
-/// Bytes that the optimizer keeps per parameter: Adam's two moments or SGD's momentum in the workload's
-/// optimizer_dtype, and an fp32 master copy if the weights are 16-bit.
+/// The optimizer's moments: Adam's two or SGD's momentum.
+[[nodiscard]] std::int64_t optimizer_moments(const Workload& workload);
+/// Bytes of an fp32 copy of a parameter that the optimizer keeps if weights are 16-bit: the 2 bytes that the weight
+/// lacks where the moments are 16-bit too and no product is of a narrower format (Megatron-Core's
+/// use_precision_aware_optimizer with its default store_param_remainders), otherwise all 4.
+[[nodiscard]] std::int64_t master_bytes(const Workload& workload);
+/// Bytes that the optimizer keeps per parameter: the master copy, and the moments in the workload's optimizer_dtype.
 [[nodiscard]] std::int64_t optimizer_bytes(const Workload& workload);
 /// The document with every field, including defaults, that reads back as the same workload.
 [[nodiscard]] Node workload_document(const Workload& workload);

@@ -1,5 +1,7 @@
 #include "planner/layer/replica_parts.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <string>
 
@@ -32,9 +34,9 @@ std::int64_t ReplicaParts::shard(const Kind& kind) const {
   return ceil_div(ceil_div(static_cast<std::int64_t>(std::ceil(kind.parameters)), size), kFlatColumns) * kFlatColumns;
 }
 
-Slice ReplicaParts::flat(const Kind& kind, const char* what, Dtype dtype, Part part, std::int64_t values) const {
+Slice ReplicaParts::flat(const Kind& kind, std::string_view what, Dtype dtype, Part part, std::int64_t values) const {
   const std::int64_t size = block.program().group(kind.replicas).size;
-  Slice out = block.slice(std::string(kind.name) + "." + what, values * kFlatColumns, dtype,
+  Slice out = block.slice(fmt::format("{}.{}", kind.name, what), values * kFlatColumns, dtype,
                           Rows::fixed(shard(kind) * size / kFlatColumns));
   if (part == Part::Own && size > 1) out.rows.path = {{RowStep::Kind::Share, kind.replicas}};
   return out;
@@ -106,16 +108,29 @@ void ReplicaParts::reduce_gradients(const UnitParameters& parameters) const {
 }
 
 void ReplicaParts::update(const UnitParameters& parameters) const {
-  const std::int64_t bytes = optimizer_bytes(workload);
-  const bool is_fp32 = bytes % size_of(Dtype::Fp32) == 0;
-  const Dtype format = is_fp32 ? Dtype::Fp32 : Dtype::Bf16;  // only the bytes matter
-  const std::int64_t states = bytes / size_of(format);
   const Part part = workload.zero_stage >= 1 ? Part::Own : Part::All;
   each(parameters, [&](const Kind& kind, std::int64_t) {
-    const Slice state = flat(kind, "states", format, part, states);
-    block.then(kernel(std::string(kind.name) + " optimizer", OpClass::Optimizer, Kernel::Optimizer,
-                      {flat(kind, "gradients", workload.gradient_dtype, part), state},
-                      {state, flat(kind, "weights", workload.dtype, part)}));
+    const Slice gradients = flat(kind, "gradients", workload.gradient_dtype, part);
+    const Slice weights = flat(kind, "weights", workload.dtype, part);
+    const std::string name(kind.name);
+    const auto step = [&](const Slice& states, std::vector<Slice> reads, std::vector<Slice> writes) {
+      reads.insert(reads.begin(), {gradients, states});
+      writes.insert(writes.begin(), {states, weights});
+      block.then(kernel(name + " optimizer", OpClass::Optimizer, Kernel::Optimizer, reads, writes));
+    };
+    if (workload.optimizer_dtype == Dtype::Fp32)
+      return step(flat(kind, "states", Dtype::Fp32, part, optimizer_bytes(workload) / size_of(Dtype::Fp32)), {}, {});
+
+    const auto cast = [&](const char* to, const Slice& from, const Slice& into) {
+      block.then(kernel(name + " moments to " + to, OpClass::Optimizer, Kernel::Copy, {from}, {into}));
+    };
+    const std::int64_t values = optimizer_moments(workload);
+    const Slice moments = flat(kind, "moments", workload.optimizer_dtype, part, values);
+    const Slice wide = flat(kind, kMomentsInFp32, Dtype::Fp32, part, values);
+    cast("fp32", moments, wide);
+    step(flat(kind, "masters", Dtype::Bf16, part, master_bytes(workload) / size_of(Dtype::Bf16)), {wide}, {wide});
+    cast("16 bits", wide, moments);
+    cast("16 bits", moments, moments);
   });
 }
 

@@ -5,6 +5,7 @@
 // before their first use; stage 3 gathers weights before every use. All of it runs on the replicas' background stream.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "model/costs/memory.hpp"
@@ -36,6 +37,8 @@ struct ReplicaParts {
   void gather_weights(const UnitParameters& parameters) const;
   /// Reduces gradients after all operations appended before; operations appended next do not wait for it.
   void reduce_gradients(const UnitParameters& parameters) const;
+  /// Updates weights. Moments in 16 bits are cast to fp32 before and back after, those of all dense or of all experts'
+  /// weights at once, back by way of a 16-bit copy (TransformerEngine's FusedAdam).
   void update(const UnitParameters& parameters) const;
 
  private:
@@ -49,7 +52,8 @@ struct ReplicaParts {
   [[nodiscard]] std::int64_t shard(const Kind& kind) const;
   /// A flat buffer over all replicas' shards, or the rank's own part of it. `values`: per parameter.
   enum class Part { Own, All };
-  [[nodiscard]] Slice flat(const Kind& kind, const char* what, Dtype dtype, Part part, std::int64_t values = 1) const;
+  [[nodiscard]] Slice flat(const Kind& kind, std::string_view what, Dtype dtype, Part part,
+                           std::int64_t values = 1) const;
 };
 
 }  // namespace moeplan::planner

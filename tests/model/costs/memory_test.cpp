@@ -148,6 +148,14 @@ TEST_CASE("weights, gradients and optimizer states") {
     const Degrees cut{.dp = 4, .cp = 2, .tp = 2, .edp = 2, .ep = 8};
     CHECK(states(w, cut).gradients == states(w, degrees).gradients);
   }
+  SECTION("moments in 16 bits: the master copy has the 2 bytes that weights lack, all 4 with products in 8 bits") {
+    w.optimizer_dtype = Dtype::Bf16;
+    CHECK(states(w, degrees).optimizer.value() == (2 + 2 * 2) * (dense + expert));
+    w.precision = Precision::Mxfp8;
+    CHECK(states(w, degrees).optimizer.value() == (4 + 2 * 2) * (dense + expert));
+    w.dtype = Dtype::Fp32;
+    CHECK(optimizer_bytes(w) == 2 * 2);
+  }
   SECTION("in fp32 there is no master copy, and SGD has one moment") {
     w.dtype = Dtype::Fp32;
     CHECK(optimizer_bytes(w) == 2 * 4);

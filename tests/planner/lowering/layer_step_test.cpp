@@ -23,13 +23,14 @@ constexpr std::int64_t kTokens = 64, kExperts = 6, kShared = 24;
 constexpr std::int64_t kExpert = 2 * kM * kH, kSharedSize = 2 * kM * kShared, kGate = kM * kExperts, kNorm = kM;
 
 Program step(std::int64_t zero_stage, const std::string& schedule = "baseline", std::int64_t shared = kShared,
-             std::optional<Norm> norm = Norm::Rms) {
+             std::optional<Norm> norm = Norm::Rms, Dtype moments = Dtype::Fp32) {
   Moe layer = moe(kExperts);
   layer.shared = {shared, false, false};
   Workload w = workload(std::nullopt);
   w.mode = Mode::Train;
   w.dtype = Dtype::Bf16;
   w.zero_stage = zero_stage;
+  w.optimizer_dtype = moments;
   Candidate c = candidate(schedule, 8, 1, 4, 1);  // dense weights on 8 ranks, those of experts on 2
   return lower_layer_step(layer, norm, kM, kTokens, w, c, 4);
 }
@@ -49,6 +50,13 @@ std::int64_t elements(const Program& p, const std::string& name, std::int32_t ra
   REQUIRE(op != nullptr);
   const Slice& s = op->reads.front();
   return row_count(p, s.rows, RankId(rank)) * p.buffer(s.buffer).columns;
+}
+
+constexpr std::size_t kUpdate = 2;  // the optimizer's block
+
+Program with_update_alone(Program p) {
+  p.stages = {{Step{.block = BlockId(kUpdate)}}};
+  return p;
 }
 
 std::int64_t padded(std::int64_t n) { return (n + kFlatColumns - 1) / kFlatColumns * kFlatColumns; }
@@ -104,10 +112,42 @@ TEST_CASE("A layer's step reduces the gradients of all its weights, and updates 
   }
   SECTION("after the layer's own backward pass") {
     REQUIRE(p.stages.front().size() == 3);
-    CHECK(p.blocks[2].name == "optimizer");
-    CHECK(std::holds_alternative<Wait>(p.blocks[2].operations.front().work));
+    CHECK(p.blocks[kUpdate].name == "optimizer");
+    CHECK(std::holds_alternative<Wait>(p.blocks[kUpdate].operations.front().work));
     CHECK(p.blocks[1].operations.back().name == "expert gradient all-reduce");
   }
+}
+
+TEST_CASE("Moments in 16 bits are cast to fp32 and back, those of dense and of experts' weights one after the other") {
+  const Program p = step(1, "baseline", kShared, Norm::Rms, Dtype::Bf16);
+  const auto bytes = [&](const std::vector<Slice>& slices) {
+    double out = 0;
+    for (const Slice& s : slices) {
+      const Buffer& buffer = p.buffer(s.buffer);
+      out += static_cast<double>(row_count(p, s.rows, RankId(0)) * buffer.columns * size_of(buffer.dtype));
+    }
+    return out;
+  };
+  std::map<std::string, std::pair<double, double>> moved;  // bytes read and written a weight, by operation
+  for (const Operation& op : p.blocks[kUpdate].operations) {
+    if (op.op_class != OpClass::Optimizer) continue;
+    const std::string kind = op.name.substr(0, op.name.find(' '));
+    const auto weights = static_cast<double>(elements(p, kind + " optimizer"));
+    auto& [read, written] = moved[op.name];
+    read += bytes(op.reads) / weights;
+    written += bytes(op.writes) / weights;
+  }
+  for (const char* kind : {"dense", "expert"}) {
+    CAPTURE(kind);
+    const auto of = [&](const char* name) { return moved.at(kind + std::string(name)); };
+    CHECK(of(" moments to fp32") == std::pair(4.0, 8.0));
+    CHECK(of(" optimizer") == std::pair(4.0 + 2 + 8, 2.0 + 2 + 8));  // gradients, masters, moments; masters, weights
+    CHECK(of(" moments to 16 bits") == std::pair(8.0 + 4, 4.0 + 4));
+  }
+  const std::vector<BufferUse> in_use = buffers_at_peak(with_update_alone(p), 0);
+  REQUIRE(in_use.size() == 1);  // the larger one
+  CHECK(in_use.front().buffer == "expert.moments.fp32");
+  CHECK(in_use.front().bytes.value() == 8.0 * static_cast<double>(elements(p, "expert optimizer")));
 }
 
 TEST_CASE("With ZeRO a rank of a layer's step updates only its part of the weights") {

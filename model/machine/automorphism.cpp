@@ -70,17 +70,22 @@ std::span<const Automorphisms::Neighbour> Automorphisms::of(Index vertex) const 
   return std::span(neighbours_).subspan(first_[v], first_[v + 1] - first_[v]);
 }
 
-/// Maps the neighbours of `front`; none if a vertex has no counterpart.
+/// Maps the neighbours of `front`, those of each of its vertices to those of the vertex's image; none if one has no
+/// counterpart.
 std::optional<std::vector<Automorphisms::Index>> Automorphisms::grow(const std::vector<Index>& front,
                                                                      std::vector<Index>& image,
                                                                      std::vector<char>& taken) const {
   constexpr char kListed = 2;
-  std::vector<Signed> sources, targets;
+  std::vector<Signed> sources, targets;  // of one vertex: those of equal signatures have the same mapped neighbours
+  std::vector<std::pair<Index, Index>> matched;
+  std::vector<Index> listed_targets;
   std::vector<char> listed(image.size(), 0);
   const auto sign = [](Index vertex, Index kind) {
     return mixed(static_cast<std::uint64_t>(vertex) << 32U | static_cast<std::uint32_t>(kind));
   };
   for (const Index v : front) {
+    sources.clear();
+    targets.clear();
     for (const Neighbour& n : of(v)) {
       const auto i = static_cast<std::size_t>(n.vertex);
       if (image[i] >= 0 || listed[i]) continue;
@@ -100,20 +105,23 @@ std::optional<std::vector<Automorphisms::Index>> Automorphisms::grow(const std::
         if (taken[static_cast<std::size_t>(m.vertex)] == 1) sum += sign(m.vertex, m.kind);
       }
       targets.push_back({sum, n.vertex});
+      listed_targets.push_back(n.vertex);
+    }
+    std::sort(sources.begin(), sources.end());
+    std::sort(targets.begin(), targets.end());
+    std::size_t t = 0;
+    for (const Signed& s : sources) {
+      while (t < targets.size() && targets[t].signature < s.signature) ++t;
+      if (t == targets.size() || targets[t].signature != s.signature) return std::nullopt;
+      matched.emplace_back(s.vertex, targets[t++].vertex);
     }
   }
-  for (const Signed& t : targets) taken[static_cast<std::size_t>(t.vertex)] = 0;
-  std::sort(sources.begin(), sources.end());
-  std::sort(targets.begin(), targets.end());
-  std::size_t t = 0;
+  for (const Index t : listed_targets) taken[static_cast<std::size_t>(t)] = 0;
   std::vector<Index> next;
-  for (const Signed& s : sources) {
-    while (t < targets.size() && targets[t].signature < s.signature) ++t;
-    if (t == targets.size() || targets[t].signature != s.signature) return std::nullopt;
-    image[static_cast<std::size_t>(s.vertex)] = targets[t].vertex;
-    taken[static_cast<std::size_t>(targets[t].vertex)] = 1;
-    ++t;
-    next.push_back(s.vertex);
+  for (const auto& [source, target] : matched) {
+    image[static_cast<std::size_t>(source)] = target;
+    taken[static_cast<std::size_t>(target)] = 1;
+    next.push_back(source);
   }
   return next;
 }

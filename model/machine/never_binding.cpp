@@ -19,7 +19,10 @@ class NeverBinding {
       : topology_(topology), orbit_(orbit), before_(orbits), behind_(orbits) {
     for (const std::vector<Route>& from : routes) {
       for (const Route& route : from) {
-        if (!route.links.empty() && seen_.insert(key(route)).second) note(route);
+        if (route.links.empty()) continue;
+        std::vector<std::pair<Index, double>> k = key(route);
+        if (k != last_ && seen_.insert(k).second) note(route);
+        last_ = std::move(k);
       }
     }
   }
@@ -103,6 +106,7 @@ class NeverBinding {
   const std::vector<Index>& orbit_;
   std::vector<Neighbours> before_, behind_;  // by orbit
   std::set<std::vector<std::pair<Index, double>>> seen_;
+  std::vector<std::pair<Index, double>> last_;
 };
 
 }  // namespace

@@ -62,6 +62,8 @@ struct Rotations {
   std::vector<std::int64_t> cuts;  // representatives | ... | world
   SymmetricView view;              // without rings
   std::vector<bool> never_binds;   // by orbit
+  // By representative: the number of each orbit's links on routes from it, and on routes to it.
+  std::map<std::int64_t, std::vector<std::int32_t>> left, entered;
   std::map<RingFamily, std::optional<std::vector<SymmetricView::RingRoutes>>> rings;
 };
 
@@ -114,8 +116,14 @@ std::optional<std::vector<Index>> link_orbits(const RankedTopology& ranks, Symme
 }
 
 Route route(const RankedTopology& ranks, std::int64_t from, std::int64_t to) {
-  return ranks.routes.between(ranks.gpu_of_rank[static_cast<std::size_t>(from)],
-                              ranks.gpu_of_rank[static_cast<std::size_t>(to)]);
+  return ranks.routes.between(ranks.gpu_of_rank[to_index(from)], ranks.gpu_of_rank[to_index(to)]);
+}
+
+/// Whether two routes cross the same orbits link by link, to the same extent, with the same latency.
+bool have_same_orbits(const std::vector<Index>& orbit, const Route& a, const Route& b) {
+  return a.latency == b.latency && std::ranges::equal(a.links, b.links, [&](const RouteLink& x, const RouteLink& y) {
+           return x.share == y.share && orbit[x.link.index()] == orbit[y.link.index()];
+         });
 }
 
 SymmetricView::OrbitRoute orbit_route(const std::vector<Index>& orbit, const Route& route) {
@@ -148,6 +156,14 @@ const std::vector<bool>& links_to(const RankedTopology& ranks, SymmetryCache::St
   return it->second;
 }
 
+/// The links on the routes from a representative.
+std::vector<bool> links_from(const RankedTopology& ranks, const SymmetryCache::State& state, std::int64_t from) {
+  std::vector<bool> out(ranks.topology.links.size());
+  for (const Route& leaving : state.routes[to_index(from)])
+    for (const RouteLink& l : leaving.links) out[l.link.index()] = true;
+  return out;
+}
+
 /// One edge of every image of a representative, `to` by rank, which leads to each image of another one once.
 struct Edges {
   const std::vector<std::int64_t>& to;
@@ -157,23 +173,20 @@ struct Edges {
 
 /// Whether every link of the orbits is crossed equally often, if all edges cross these orbits to the same extent. It is
 /// so without counting where an orbit has one link on all routes from the representative, or on all to the peer.
-bool cross_evenly(const RankedTopology& ranks, SymmetryCache::State& state, const Rotations& rotations,
-                  const Edges& edges, const std::vector<std::pair<Index, double>>& orbits) {
+bool cross_evenly(const RankedTopology& ranks, SymmetryCache::State& state, Rotations& rotations, const Edges& edges,
+                  const std::vector<std::pair<Index, double>>& orbits) {
   const std::vector<Index>& orbit = *rotations.view.orbits;
-  std::vector<std::int32_t> left(rotations.view.capacity.size(), 0), entered(left.size(), 0);
-  std::vector<bool> seen(orbit.size());
-  for (const Route& leaving : state.routes[static_cast<std::size_t>(edges.representative)]) {
-    for (const RouteLink& l : leaving.links) {
-      if (!seen[l.link.index()]) ++left[static_cast<std::size_t>(orbit[l.link.index()])];
-      seen[l.link.index()] = true;
-    }
-  }
-  const std::vector<bool>& entering = links_to(ranks, state, edges.peer);
-  for (std::size_t l = 0; l < orbit.size(); ++l) entered[static_cast<std::size_t>(orbit[l])] += entering[l] ? 1 : 0;
-  const bool is_clear = std::all_of(orbits.begin(), orbits.end(), [&](const auto& o) {
-    return left[static_cast<std::size_t>(o.first)] == 1 || entered[static_cast<std::size_t>(o.first)] == 1;
-  });
-  if (is_clear) return true;
+  const auto counted = [&](const std::vector<bool>& links) {
+    std::vector<std::int32_t> out(rotations.view.capacity.size(), 0);
+    for (std::size_t l = 0; l < orbit.size(); ++l) out[static_cast<std::size_t>(orbit[l])] += links[l] ? 1 : 0;
+    return out;
+  };
+  std::vector<std::int32_t>& left = rotations.left[edges.representative];
+  if (left.empty()) left = counted(links_from(ranks, state, edges.representative));
+  std::vector<std::int32_t>& entered = rotations.entered[edges.peer];
+  if (entered.empty()) entered = counted(links_to(ranks, state, edges.peer));
+  const auto is_clear = [&](const auto& o) { return left[to_index(o.first)] == 1 || entered[to_index(o.first)] == 1; };
+  if (std::all_of(orbits.begin(), orbits.end(), is_clear)) return true;
   std::vector<double> crossed(orbit.size(), 0.0);
   for (std::int64_t r = edges.representative; r < ranks.world_size(); r += rotations.view.representatives) {
     for (const RouteLink& l : route(ranks, r, edges.to[static_cast<std::size_t>(r)]).links)
@@ -202,7 +215,7 @@ std::int64_t turned_back(const std::vector<std::int64_t>& cuts, std::int64_t fro
 /// bind, the average over all images. None if the edges cross other orbits that can bind, cross the links of such an
 /// orbit unequally often, or lead to images of different representatives.
 std::optional<SymmetricView::OrbitRoute> even_route(const RankedTopology& ranks, SymmetryCache::State& state,
-                                                    const Rotations& rotations, std::int64_t representative,
+                                                    Rotations& rotations, std::int64_t representative,
                                                     const std::vector<std::int64_t>& to) {
   const SymmetricView& view = rotations.view;
   std::map<Index, double> average;
@@ -211,22 +224,25 @@ std::optional<SymmetricView::OrbitRoute> even_route(const RankedTopology& ranks,
   const std::int64_t representatives = view.representatives;
   const auto images = static_cast<double>(ranks.world_size() / representatives);
   const std::int64_t peer = to[static_cast<std::size_t>(representative)] % representatives;
+  std::map<std::int32_t, std::int64_t> edges;  // by route
   for (std::int64_t r = representative; r < ranks.world_size(); r += representatives) {
     const std::int64_t end = to[static_cast<std::size_t>(r)];
     if (end % representatives != peer) return std::nullopt;
     const std::int64_t image = turned_back(rotations.cuts, r, end);
-    const auto path = view.route_between(RankId(to_index(representative)), RankId(to_index(image)));
+    ++edges[view.route_between(RankId(to_index(representative)), RankId(to_index(image)))];
+  }
+  for (const auto& [path, count] : edges) {
     const SymmetricView::OrbitRoute& edge = view.routes[static_cast<std::size_t>(path)];
     latency = std::max(latency, edge.latency);
     std::vector<std::pair<Index, double>> binding;
     for (const auto& [o, share] : edge.orbits) {
       if (rotations.never_binds[static_cast<std::size_t>(o)]) {
-        average[o] += share / images;
+        average[o] += share * static_cast<double>(count) / images;
       } else {
         binding.emplace_back(o, share);
       }
     }
-    if (r == representative) first = binding;
+    if (path == edges.begin()->first) first = binding;
     if (binding != first) return std::nullopt;
   }
   if (!cross_evenly(ranks, state, rotations, {to, representative, peer}, first)) return std::nullopt;
@@ -238,8 +254,8 @@ std::optional<SymmetricView::OrbitRoute> even_route(const RankedTopology& ranks,
 
 /// The routes of the rings' edges by representative, or none if an edge has no even route.
 std::optional<std::vector<SymmetricView::RingRoutes>> ring_routes(const RankedTopology& ranks,
-                                                                  SymmetryCache::State& state,
-                                                                  const Rotations& rotations, const RingFamily& ring) {
+                                                                  SymmetryCache::State& state, Rotations& rotations,
+                                                                  const RingFamily& ring) {
   const std::int64_t world = ranks.world_size();
   std::vector<std::int64_t> along, across;
   for (std::int64_t r = 0; r < world; ++r) {
@@ -327,13 +343,19 @@ std::unique_ptr<Rotations> make_rotations(const RankedTopology& ranks, SymmetryC
   std::vector<std::vector<Index>> by_representative;
   for (std::size_t a = 0; a < routes.size(); ++a) {
     std::vector<Index>& route_to = by_representative.emplace_back(routes[a].size(), -1);
+    std::size_t before = a;  // the rank before, whose route is often over the same orbits
     for (std::size_t p = 0; p < routes[a].size(); ++p) {
       if (p == a) continue;
-      SymmetricView::OrbitRoute w = orbit_route(*orbit, routes[a][p]);
-      const auto next = static_cast<Index>(view->routes.size());
-      const auto [it, is_new] = number.try_emplace(std::pair(w.orbits, w.latency), next);
-      route_to[p] = it->second;
-      if (is_new) view->routes.push_back(std::move(w));
+      if (before == a || !have_same_orbits(*orbit, routes[a][before], routes[a][p])) {
+        SymmetricView::OrbitRoute w = orbit_route(*orbit, routes[a][p]);
+        const auto next = static_cast<Index>(view->routes.size());
+        const auto [it, is_new] = number.try_emplace(std::pair(w.orbits, w.latency), next);
+        route_to[p] = it->second;
+        if (is_new) view->routes.push_back(std::move(w));
+      } else {
+        route_to[p] = route_to[before];
+      }
+      before = p;
     }
   }
   view->route_to = std::make_shared<const std::vector<std::vector<Index>>>(std::move(by_representative));
@@ -422,13 +444,6 @@ const std::vector<std::int32_t>* shifted_links(const RankedTopology& ranks, cons
   const std::lock_guard lock(state.mutex);
   const LinkImages& images = turned(ranks, state, shift, ranks.world_size() / shift);
   return images ? &*images : nullptr;
-}
-
-RingEdges ring_edges(std::int64_t position, std::int64_t size, std::int64_t per_node) {
-  const std::int64_t nodes = size / per_node;
-  if (nodes == 1 || per_node == 1) return {(position + 1) % size, position};
-  const std::int64_t node = position / per_node, next = (position % per_node + 1) % per_node;
-  return {node * per_node + next, (node + 1) % nodes * per_node + next};
 }
 
 }  // namespace moeplan

@@ -30,17 +30,10 @@
 
 #include "model/base/ids.hpp"
 #include "model/base/quantity.hpp"
+#include "model/machine/rings.hpp"
 #include "model/machine/topology.hpp"
 
 namespace moeplan {
-
-/// A family of rings over ranks: groups of `size` ranks, `stride` apart, with `per_node` consecutive members per node.
-struct RingFamily {
-  std::int64_t size;
-  std::int64_t stride;
-  std::int64_t per_node;
-  auto operator<=>(const RingFamily&) const = default;
-};
 
 /// The traffic that the symmetry must preserve.
 struct SymmetryQuery {
@@ -129,15 +122,5 @@ struct RankedTopology {
 /// cyclically; `shift` divides the number of ranks. Null if that is not shown to be an automorphism. Cached.
 [[nodiscard]] const std::vector<std::int32_t>* shifted_links(const RankedTopology& ranks, const SymmetryCache& cache,
                                                              std::int64_t shift);
-
-/// The positions that follow `position` in the rings of a group. There is one ring per member of a node (`per_node`):
-/// ring c enters each node at its c-th member and leaves it at the member before. From a given position, `along` inside
-/// the node carries all rings but one, and `across` to the next node carries that one. A group within one node, or with
-/// one member per node, has only the plain ring, as `along`.
-struct RingEdges {
-  std::int64_t along;
-  std::int64_t across;  // equals the own position if there is none
-};
-[[nodiscard]] RingEdges ring_edges(std::int64_t position, std::int64_t size, std::int64_t per_node);
 
 }  // namespace moeplan

@@ -177,7 +177,8 @@ class Enumerator {
       if (least == sizes.rend()) c.micro_batch = sizes.back();
     }
     if (const auto reason = infeasibility_of(c)) return reject(reason->text);
-    const MemoryUse states = least_memory(problem_, c);
+    if (!states_ || states_->first != c.degrees) states_ = {c.degrees, least_memory(problem_, c)};
+    const MemoryUse& states = states_->second;
     if (states.total() <= problem_.cluster().memory_per_rank()) {
       out_.feasible.push_back(std::move(c));
       return;
@@ -189,7 +190,8 @@ class Enumerator {
 
   const Problem& problem_;
   const SearchSpace& space_;
-  std::int64_t node_;  // GPUs per node
+  std::int64_t node_;                                    // GPUs per node
+  std::optional<std::pair<Degrees, MemoryUse>> states_;  // of these degrees, whatever else candidates have
   Enumeration out_;
 };
 

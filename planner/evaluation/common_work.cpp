@@ -154,18 +154,20 @@ CommonWork::Priced CommonWork::priced_of(const Candidate& candidate) {
   return machines_.are_equivalent(candidate.degrees.pp) ? Priced::All : Priced::WithoutCommunication;
 }
 
-/// The candidate whose passes are priced for this one: on one stage's ranks. If ranks are equal, on as few of them as
-/// the other degrees need.
-Candidate CommonWork::representative(const Candidate& candidate, Priced operations) {
-  Candidate c = with_least_exchange(stage_alone(candidate));
-  Degrees& d = c.degrees;
+Candidate CommonWork::on_fewest_ranks(Candidate stage, bool has_links) {
+  Degrees& d = stage.degrees;
   const std::int64_t ranks = std::lcm(d.cp * d.tp, d.ep * d.esp);
-  if (!has_equal_ranks_) return c;
-  if (operations == Priced::All && !machines_.are_equivalent(problem_.cluster().world_size() / ranks)) return c;
+  if (!has_equal_ranks_) return stage;
+  if (has_links && !machines_.are_equivalent(problem_.cluster().world_size() / ranks)) return stage;
   d.dp = ranks / (d.cp * d.tp);
   d.edp = ranks / (d.ep * d.esp);
-  c.rank_order = RankOrder::Megatron;
-  return c;
+  stage.rank_order = RankOrder::Megatron;
+  return stage;
+}
+
+/// The candidate whose passes are priced for this one: on one stage's ranks.
+Candidate CommonWork::representative(const Candidate& candidate, Priced operations) {
+  return on_fewest_ranks(with_least_exchange(stage_alone(candidate)), operations == Priced::All);
 }
 
 LoweredPasses CommonWork::lowered(const ModelSpec& model, const Candidate& c) const {

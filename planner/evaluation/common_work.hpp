@@ -46,6 +46,10 @@ class CommonWork {
   /// parts in common. Of MoE layers it has the experts' FLOPs of a mean load at the peak rate, and the launches.
   [[nodiscard]] Seconds rough_bound(const Candidate& candidate);
 
+  /// A candidate without pipeline on as few ranks as its other degrees need, if ranks are equal however many there are
+  /// and, if `has_links`, so many ranks have the same links wherever they begin; otherwise the candidate.
+  [[nodiscard]] Candidate on_fewest_ranks(Candidate stage, bool has_links);
+
   /// The cluster that the bounds are for. With chunks, matrix products may fill the last wave of tiles better: its GPUs
   /// have no waves.
   [[nodiscard]] StageClusters& machines() { return machines_; }

@@ -65,8 +65,8 @@ bool may_overlap(const Ranking& ranking, const Candidate& overlapped) {
          !(framework && unsupported(*framework, overlapped, problem.ranks_per_node()));
 }
 
-/// At most three strategies, all faster for the layer alone than the candidate's own.
-std::vector<LayerStrategy> faster_strategies(Ranking& ranking, const Candidate& base) {
+/// The fastest strategies of the candidate's MoE layer alone.
+FastestStrategies fastest_of_layer(const Ranking& ranking, const Candidate& base, int threads) {
   constexpr std::size_t kTaken = 3;
   const Problem& problem = ranking.problem();
   const Cluster& stage = problem.first_stage(base);
@@ -76,14 +76,15 @@ std::vector<LayerStrategy> faster_strategies(Ranking& ranking, const Candidate& 
                     stage, ranking.space().asymmetric_rank_threshold);
   const std::vector<LayerStrategy> all = layer_strategies(row_columns(problem.model()), problem.workload(), one_stage,
                                                           stage.ranks_per_node(), layer_space(ranking.space()));
-  const FastestStrategies found = fastest_strategies(all, layer, kTaken, ranking.threads());
-  ranking.result().undecided_strategies += found.undecided;
-  std::vector<LayerStrategy> out;
-  for (const PricedStrategy& p : found.fastest) {
-    if (p.run == LayerStrategy::of(base)) break;
-    out.push_back(p.run);
-  }
-  return out;
+  return fastest_strategies(all, layer, kTaken, threads);
+}
+
+/// What the strategies of a candidate's MoE layer alone depend on, whatever its own strategy and, where they do not
+/// matter, the numbers of its replicas and stages.
+Candidate layer_alone(Ranking& ranking, const Candidate& base) {
+  const Candidate stage = LayerStrategy{}.in(stage_alone(base));
+  const bool has_replicas_outside = base.rank_order == RankOrder::Megatron;
+  return has_replicas_outside ? ranking.common_work().on_fewest_ranks(stage, /*has_links=*/true) : stage;
 }
 
 /// Records the result of the order search; returns the candidate with the order found if it fits in memory and its
@@ -147,9 +148,28 @@ void vary_strategies(Ranking& ranking) {
     });
     if (is_new && c.degrees.ep > 1 && std::ssize(bases) < ranking.space().most_varied) bases.push_back(c);
   }
+  std::vector<Candidate> layers;
+  std::vector<std::size_t> layer_of, first_with;  // of each base; the first base of each layer
+  for (std::size_t i = 0; i < bases.size(); ++i) {
+    const Candidate layer = layer_alone(ranking, bases[i]);
+    const auto known = std::find(layers.begin(), layers.end(), layer);
+    layer_of.push_back(static_cast<std::size_t>(known - layers.begin()));
+    if (known != layers.end()) continue;
+    layers.push_back(layer);
+    first_with.push_back(i);
+  }
+  std::vector<FastestStrategies> fastest(layers.size());
+  const int threads_each = std::max(1, ranking.threads() / std::max(1, static_cast<int>(layers.size())));
+  in_parallel(layers.size(), ranking.threads(),
+              [&](std::size_t l) { fastest[l] = fastest_of_layer(ranking, bases[first_with[l]], threads_each); });
   std::vector<std::vector<Candidate>> proposals;
-  for (const Candidate& base : bases) {
-    for (const LayerStrategy& strategy : faster_strategies(ranking, base)) proposals.push_back({strategy.in(base)});
+  for (std::size_t i = 0; i < bases.size(); ++i) {
+    const FastestStrategies& of_layer = fastest[layer_of[i]];
+    ranking.result().undecided_strategies += of_layer.undecided;
+    for (const PricedStrategy& p : of_layer.fastest) {  // those that are faster than its own
+      if (p.run == LayerStrategy::of(bases[i])) break;
+      proposals.push_back({p.run.in(bases[i])});
+    }
   }
   ranking.result().enumerated += std::ssize(proposals);
   ranking.add_priced(proposals);

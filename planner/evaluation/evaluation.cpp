@@ -102,6 +102,12 @@ SimTime simulated_makespan(const Problem& problem, const Candidate& candidate) {
                      lowered(problem.model(), problem.workload(), problem.stage_clusters(), candidate));
 }
 
+std::int64_t exchange_flows(const Problem& problem, const Candidate& c) {
+  const std::int64_t of_a_layer = problem.workload().mode == Mode::Train ? 4 : 2;  // a dispatch and a combine per pass
+  const std::int64_t peers = c.degrees.ep * c.degrees.esp - 1;
+  return of_a_layer * problem.model().num_moe_layers() * c.degrees.ranks_per_stage() * peers;
+}
+
 Throughput throughput(const Problem& problem, SimTime makespan) {
   const Workload& workload = problem.workload();
   const auto gpus = static_cast<double>(problem.cluster().gpus());

@@ -85,6 +85,10 @@ struct Evaluation {
 /// The simulated makespan of a candidate that was evaluated to a lesser depth.
 [[nodiscard]] SimTime simulated_makespan(const Problem& problem, const Candidate& candidate);
 
+/// Flows between ranks in the exchanges of one microbatch: a simulation of ranks that all differ follows each of them,
+/// of a pipeline on each of its stages. A million take seconds.
+[[nodiscard]] std::int64_t exchange_flows(const Problem& problem, const Candidate& candidate);
+
 /// The throughput that an iteration time corresponds to.
 struct Throughput {
   double tokens_per_s_per_gpu;

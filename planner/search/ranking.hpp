@@ -101,6 +101,7 @@ class Ranking {
     bool is_deferred;
   };
   bool simulate_in_turn(const std::vector<InTurn>& candidates, Seconds turn);
+  void simulate_early(const std::vector<const Candidate*>& candidates);
   [[nodiscard]] bool is_slower_than_early(Seconds bound) const;
   void simulate_next();
   [[nodiscard]] std::optional<SimTime> simulated_early(const Candidate& candidate) const;

@@ -13,25 +13,26 @@ namespace {
 
 constexpr double kClearly = 1.2;  // assumed: a closed form so much longer is not of the fastest candidate
 
-/// Flows between ranks in the exchanges of one microbatch: a simulation of ranks that all differ follows each of them,
-/// of a pipeline on each of its stages.
-std::int64_t exchange_flows(const Problem& problem, const Candidate& c) {
-  const std::int64_t of_a_layer = problem.workload().mode == Mode::Train ? 4 : 2;  // a dispatch and a combine per pass
-  const std::int64_t peers = c.degrees.ep * c.degrees.esp - 1;
-  return of_a_layer * problem.model().num_moe_layers() * c.degrees.ranks_per_stage() * peers;
-}
-
 bool has_less_closed_form(const Evaluated& a, const Evaluated& b) {
   return a.estimate.closed_form < b.estimate.closed_form;
 }
 
 }  // namespace
 
-/// Simulates the candidate with the least closed form, for a time that bounds can be compared with.
+/// Simulates the candidate with the least closed form, for a time that bounds can be compared with, and beside it the
+/// next one, which will hardly be ruled out.
 void Ranking::simulate_front() {
-  const auto front = std::min_element(result_.ranked.begin(), result_.ranked.end(), has_less_closed_form);
-  if (front != result_.ranked.end() && !simulated_early(front->candidate))
-    early_.emplace_back(front->candidate, simulated_makespan(problem_, front->candidate));
+  std::vector<const Evaluated*> front;
+  for (const Evaluated& e : result_.ranked) front.push_back(&e);
+  const auto end = front.begin() + static_cast<std::ptrdiff_t>(std::min(kSmallRound, front.size()));
+  std::partial_sort(front.begin(), end, front.end(),
+                    [](const Evaluated* a, const Evaluated* b) { return has_less_closed_form(*a, *b); });
+  front.erase(end, front.end());
+  if (front.empty() || simulated_early(front.front()->candidate)) return;
+  std::erase_if(front, [&](const Evaluated* e) { return simulated_early(e->candidate).has_value(); });
+  std::vector<const Candidate*> candidates;
+  for (const Evaluated* e : front) candidates.push_back(&e->candidate);
+  simulate_early(candidates);
 }
 
 /// Whether the simulation of a deferred candidate would take minutes.
@@ -46,19 +47,33 @@ bool Ranking::is_slow_to_rule_out(const Evaluated& priced) const {
 }
 
 /// Simulates the first candidate by closed form or, if deferred, bound, for the same comparison, once that is at most
-/// `turn` and below the times known so far; returns whether it did. Those that take many seconds are left out, and in a
-/// limited time deferred ones without a pipeline.
+/// `turn` and below the times known so far; beside it the second one if that is as good as equal and neither is a
+/// pipeline, which will be refined: it would have its turn too. Returns whether it did. Those that take many seconds
+/// are left out, and in a limited time deferred ones without a pipeline.
 bool Ranking::simulate_in_turn(const std::vector<InTurn>& candidates, Seconds turn) {
-  const InTurn* first = nullptr;
+  constexpr double kAsGood = 1.001;
+  std::vector<InTurn> ready;
   for (const InTurn& c : candidates) {
-    if (c.time > turn || (first && c.time >= first->time)) continue;
+    if (c.time > turn) continue;
     const std::int64_t flows = c.is_deferred ? exchange_flows(problem_, *c.candidate) : 0;
     const bool is_in_time = !c.is_deferred || !space_.is_out_of_time || c.candidate->degrees.pp > 1;
-    if (is_in_time && flows <= std::min(space_.quick_deferred_flows, space_.most_deferred_flows)) first = &c;
+    if (is_in_time && flows <= std::min(space_.quick_deferred_flows, space_.most_deferred_flows)) ready.push_back(c);
   }
-  if (!first || is_slower_than_early(first->time) || is_cut()) return false;
-  early_.emplace_back(*first->candidate, simulated_makespan(problem_, *first->candidate));
+  std::stable_sort(ready.begin(), ready.end(), [](const InTurn& a, const InTurn& b) { return a.time < b.time; });
+  if (ready.empty() || is_slower_than_early(ready.front().time) || is_cut()) return false;
+  const auto is_settled = [](const InTurn& c) { return c.candidate->degrees.pp == 1; };
+  const bool has_equal = ready.size() > 1 && ready[1].time <= kAsGood * ready[0].time;
+  std::vector<const Candidate*> first{ready[0].candidate};
+  if (has_equal && is_settled(ready[0]) && is_settled(ready[1])) first.push_back(ready[1].candidate);
+  simulate_early(first);
   return true;
+}
+
+void Ranking::simulate_early(const std::vector<const Candidate*>& candidates) {
+  std::vector<SimTime> makespans(candidates.size());
+  in_parallel(candidates.size(), threads_,
+              [&](std::size_t i) { makespans[i] = simulated_makespan(problem_, *candidates[i]); });
+  for (std::size_t i = 0; i < candidates.size(); ++i) early_.emplace_back(*candidates[i], makespans[i]);
 }
 
 /// Whether one that was simulated early is at least as fast as this bound.

@@ -39,11 +39,19 @@ CudaGraphs most_graphs(const Inputs& inputs, const Framework* framework) {
   return out;
 }
 
-SimTime makespan_with_graphs(const Inputs& inputs, const Cluster& cluster, const Candidate& candidate,
-                             const CudaGraphs& graphs) {
+StepTime step_with_graphs(const Inputs& inputs, const Cluster& cluster, const Candidate& candidate,
+                          const Prediction& without, const CudaGraphs& graphs) {
+  constexpr std::int64_t kMostFlows = 500'000;
   Workload workload = inputs.workload;
   workload.cuda_graphs = graphs;
-  return simulated_makespan(Problem(inputs.model, workload, cluster), candidate);
+  const Problem problem(inputs.model, workload, cluster);
+  if (exchange_flows(problem, candidate) > kMostFlows &&
+      has_asymmetric_ranks(without.program, problem.stage_clusters())) {
+    const Evaluation with = evaluate(problem, candidate, Depth::Extrapolation, {.checks = Checks::None});
+    const double ratio = with.evaluated.estimate.closed_form / without.estimate.closed_form;
+    return {ratio * without.makespan.seconds(), /*is_simulated=*/false};
+  }
+  return {simulated_makespan(problem, candidate).seconds(), /*is_simulated=*/true};
 }
 
 }  // namespace moeplan::planner

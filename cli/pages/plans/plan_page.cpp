@@ -36,11 +36,12 @@ std::string launches_text(const PlanReport& r) {
   std::string out = fmt::format("; launches by the host take {} of the critical path", in_percent(share));
   const CudaGraphs most = planner::most_graphs(r.inputs, r.framework);
   if (most == r.inputs.workload.cuda_graphs || r.result.is_cut) return out;  // a simulation more takes time
-  const SimTime captured = planner::makespan_with_graphs(r.inputs, r.cluster, r.result.ranked.front().candidate, most);
-  const double change = captured.seconds() / best.makespan.seconds() - 1;
+  const planner::Candidate& candidate = r.result.ranked.front().candidate;
+  const planner::StepTime captured = planner::step_with_graphs(r.inputs, r.cluster, candidate, best, most);
+  const double change = captured.time / best.makespan.seconds() - 1;
   if (-change < kLeastSaved) return out;
-  return out + fmt::format(": in CUDA graphs (-C workload.cuda_graph={}) the step takes {} ({})", name_of(most),
-                           human(captured.seconds()), signed_percent(change));
+  return out + fmt::format(": in CUDA graphs (-C workload.cuda_graph={}) the step takes {}{} ({})", name_of(most),
+                           captured.is_simulated ? "" : "about ", human(captured.time), signed_percent(change));
 }
 
 /// What to run, how fast it is, its memory, its losses, and how good the answer is: a line each.

@@ -59,7 +59,8 @@ std::optional<RecurringRepeats::Skip> RecurringRepeats::pass(RankId r, const Pro
 void RecurringRepeats::complete(Partition& partition, std::size_t set, std::size_t depth, SimTime now) {
   Level& level = partition.sets[set].levels[depth];
   const Boundary &before = level.previous, &present = level.present;
-  const std::int64_t more = present.at->iterations() - present.at->iterations_done() - (skips_last_ ? 1 : 2);
+  // Two are left to simulate: the next, at the end of which ranks skip those that follow, and the last.
+  const std::int64_t more = present.at->iterations() - present.at->iterations_done() - 2;
   if (more < 1 || !present.separates || !before.separates || before.count != present.count) return;
   if (!before.at || !present.at->follows(*before.at) || present.skipped != before.skipped) return;
   const SimTime period = present.ranks.front()->time - before.ranks.front()->time;
@@ -71,12 +72,8 @@ void RecurringRepeats::complete(Partition& partition, std::size_t set, std::size
   const RankId first = partition.sets[set].ranks.front();
   const std::int32_t repeat = recorder_.add_repeat(
       first, depth + 1, {.count = more + 1, .start = now + recorder_.skipped(), .period = period, .in_step = false});
-  // `now` is when the last rank passes this boundary.
-  level.skipped = {.iterations = more,
-                   .period = period,
-                   .end = now + SimTime::scaled(period, more + 1),
-                   .repeat = repeat,
-                   .traffic = recorder_.mark_traffic(*resources)};
+  level.skipped = {
+      .iterations = more, .period = period, .repeat = repeat, .traffic = recorder_.mark_traffic(*resources)};
   ++skipping_;
 }
 
@@ -89,7 +86,6 @@ RecurringRepeats::Skip RecurringRepeats::skip(Partition& partition, std::size_t 
   const Skip skip{.time = SimTime::scaled(skipped.period, skipped.iterations),
                   .iterations = skipped.iterations,
                   .blocks = skipped.iterations * (streams.block_number() - before.block_number)};
-  if (skips_last_) set_ends_[r.index()] = std::max(set_ends_[r.index()], skipped.end);
   if (++skipped.ranks == level.present.count) {
     recorder_.repeat_traffic_since(skipped.traffic, *own(partition, set), skipped.repeat);
     level = {};
@@ -98,8 +94,7 @@ RecurringRepeats::Skip RecurringRepeats::skip(Partition& partition, std::size_t 
   return skip;
 }
 
-void RecurringRepeats::start_transfers(RankId r, SimTime now) {
-  has_overlapped_ = has_overlapped_ || now < set_ends_[r.index()];
+void RecurringRepeats::start_transfers(RankId r) {
   const std::vector<Partition*>& active = active_[r.index()];
   for (std::size_t depth = 0; depth < active.size(); ++depth) {
     if (!active[depth]) continue;

@@ -64,10 +64,8 @@ class RepeatsInStep {
 ///  - and no other traffic uses the links of their communications (own_resources),
 /// all that happens in iteration k + 1 is determined by t_k, and if t_k is later by a constant, so is all of it. Thus,
 /// if t_k = t_(k-1) + P with the same period P for every rank of the set, then t_(k+n) = t_k + n P: the iterations
-/// after k + 1 are copies of it, which each rank of the set skips by waiting until it would have ended the last. The
-/// last is a copy unless a rank that has ended it starts a transfer, of what follows the repeat, before all of the set
-/// have. That shows when it happens (has_overlapped), and the Program has to be simulated again with the last
-/// iterations.
+/// after k + 1 are copies of it, which each rank of the set skips by waiting as long as they would take, but for the
+/// last: a rank that has ended it may start a transfer, of what follows the repeat, before all of the set have.
 ///
 /// Different sets skip different numbers of iterations of different periods. Times are whole picoseconds, and t_k is
 /// compared exactly. In a simulation of every iteration, each end of a computation or a transfer is rounded up to a
@@ -75,16 +73,9 @@ class RepeatsInStep {
 /// picosecond per operation.
 class RecurringRepeats {
  public:
-  /// The arguments must outlive the object. `skips_last`: the last iteration of a repeat may be skipped, too.
-  RecurringRepeats(const Program& program, const Cluster& cluster, const NetworkView& view, TimelineRecorder& recorder,
-                   bool skips_last)
-      : program_(program),
-        cluster_(cluster),
-        view_(view),
-        recorder_(recorder),
-        skips_last_(skips_last),
-        active_(view.ranks()),
-        set_ends_(view.ranks()) {}
+  /// The arguments must outlive the object.
+  RecurringRepeats(const Program& program, const Cluster& cluster, const NetworkView& view, TimelineRecorder& recorder)
+      : program_(program), cluster_(cluster), view_(view), recorder_(recorder), active_(view.ranks()) {}
 
   /// What a rank skips.
   struct Skip {
@@ -94,9 +85,7 @@ class RecurringRepeats {
   /// A rank passes the boundary `at` now. If set, it skips iterations.
   std::optional<Skip> pass(RankId r, const ProgramCursor& at, const RankStreams& streams, SimTime now);
   /// Transfers of an operation begin now that the rank has reached.
-  void start_transfers(RankId r, SimTime now);
-  /// Whether the last iteration of a repeat was skipped although it is no copy of the others.
-  [[nodiscard]] bool has_overlapped() const { return has_overlapped_; }
+  void start_transfers(RankId r);
   /// Whether some ranks of a set have passed the boundary at which they skip iterations, or will pass it next.
   [[nodiscard]] bool is_skipping() const { return skipping_ > 0; }
 
@@ -119,7 +108,6 @@ class RecurringRepeats {
   struct Skipped {
     std::int64_t iterations;
     SimTime period;
-    SimTime end;          // of the last rank's last iteration of them
     std::int32_t repeat;  // in the Timeline
     TimelineRecorder::TrafficMark traffic;
     std::size_t ranks = 0;  // that have skipped them
@@ -151,22 +139,18 @@ class RecurringRepeats {
   const Cluster& cluster_;
   const NetworkView& view_;
   TimelineRecorder& recorder_;
-  const bool skips_last_;
   std::deque<Partition> partitions_;
   std::map<const Step*, Partition*> of_repeats_;
   std::vector<std::vector<Partition*>> active_;  // by rank and nesting level of repeats: of the boundary passed last
-  std::vector<SimTime> set_ends_;  // by rank: when all of its set have ended the iterations that it has skipped
-  bool has_overlapped_ = false;
-  std::int64_t skipping_ = 0;  // sets, by level
+  std::int64_t skipping_ = 0;                    // sets, by level
 };
 
 /// All repeats of a simulation.
 class Repeats {
  public:
   /// As RecurringRepeats.
-  Repeats(const Program& program, const Cluster& cluster, const NetworkView& view, TimelineRecorder& recorder,
-          bool skips_last)
-      : in_step_(view, recorder), recurring_(program, cluster, view, recorder, skips_last) {}
+  Repeats(const Program& program, const Cluster& cluster, const NetworkView& view, TimelineRecorder& recorder)
+      : in_step_(view, recorder), recurring_(program, cluster, view, recorder) {}
 
   struct Passed {
     bool in_step = false;                            // all ranks pass the same boundary, with nothing in flight
@@ -177,8 +161,7 @@ class Repeats {
   /// past these.
   Passed pass(std::vector<SimulatedRank>& ranks, const std::vector<RankId>& waiting, SimTime now);
   /// Transfers of an operation begin now that the rank has reached.
-  void start_transfers(RankId r, SimTime now) { recurring_.start_transfers(r, now); }
-  [[nodiscard]] bool has_overlapped() const { return recurring_.has_overlapped(); }
+  void start_transfers(RankId r) { recurring_.start_transfers(r); }
 
  private:
   RepeatsInStep in_step_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -27,8 +26,7 @@ namespace {
 /// The event loop: what ends an operation, and what follows from the end of one.
 class Engine {
  public:
-  /// `skips_last`: as in RecurringRepeats.
-  Engine(const Program& program, const Cluster& cluster, const SimulateOptions& options, bool skips_last)
+  Engine(const Program& program, const Cluster& cluster, const SimulateOptions& options)
       : program_(program),
         skip_repeats_(options.skip_repeats),
         view_(program, cluster, options.use_symmetry),
@@ -37,7 +35,7 @@ class Engine {
         exchanges_(program, cluster, view_, flows_, events_),
         channels_(events_),
         recorder_(cluster, view_, flows_, options.keep_spans, options.watch),
-        repeats_(program, cluster, view_, recorder_, skips_last) {
+        repeats_(program, cluster, view_, recorder_) {
     assert(program.world_size <= cluster.world_size() && "the cluster has a GPU for every rank");
     ranks_.reserve(view_.ranks());
     for (std::size_t r = 0; r < view_.ranks(); ++r) {
@@ -45,16 +43,14 @@ class Engine {
     }
   }
 
-  /// None if a last iteration was skipped that must not be.
-  std::optional<Timeline> run() {
+  Timeline run() {
     for (std::size_t r = 0; r < ranks_.size(); ++r) go_on(RankId(r));
-    while (!repeats_.has_overlapped()) {
+    while (true) {
       if (!waiting_.empty() && !anything_at_present())
         pass_boundary();
       else if (!step())
         break;
     }
-    if (repeats_.has_overlapped()) return std::nullopt;
     check_finished();
     return recorder_.finish(last_, program_.world_size);
   }
@@ -103,7 +99,7 @@ class Engine {
   void start_all_flows(Event event) {
     while (true) {
       exchanges_.start_flows(event);
-      repeats_.start_transfers(event.rank, events_.now());
+      repeats_.start_transfers(event.rank);
       if (events_.empty() || events_.next().time > events_.now() || events_.next().kind != EventKind::FlowStart) return;
       event = events_.pop();
     }
@@ -273,9 +269,7 @@ class Engine {
 }  // namespace
 
 Timeline simulate(const Program& program, const Cluster& cluster, const SimulateOptions& options) {
-  std::optional<Timeline> timeline = Engine(program, cluster, options, /*skips_last=*/true).run();
-  if (!timeline) timeline = Engine(program, cluster, options, /*skips_last=*/false).run();
-  return *std::move(timeline);
+  return Engine(program, cluster, options).run();
 }
 
 }  // namespace moeplan::sim

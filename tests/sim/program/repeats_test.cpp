@@ -90,9 +90,9 @@ TEST_CASE("iterations that ranks begin with the same delays against each other a
     CHECK(t.repeats[0].period == us(103));
     CHECK(t.repeats[1].period == us(107));
   }
-  SECTION("three iterations: in the first ranks begin in step, after the second the delays recur") {
-    CHECK(t.spans.size() == 4 * 2 * 3);
-    for (const TimelineRepeat& r : t.repeats) CHECK(r.count == 98);
+  SECTION("four iterations: in the first ranks begin in step, after the second the delays recur, and the last") {
+    CHECK(t.spans.size() == 4 * 2 * 4);
+    for (const TimelineRepeat& r : t.repeats) CHECK(r.count == 97);
     CHECK(t.repeats[0].start == us(2 * 103));  // of the slower rank
     for (const auto& [key, value] : tests::totals(t)) CHECK(value.first == 100);
   }
@@ -142,7 +142,7 @@ TEST_CASE("iterations are simulated where ranks share a GPU") {
   CHECK_FALSE(skips_out_of_step(simulate(p, cluster)));
 }
 
-TEST_CASE("the last iteration is simulated where ranks that have ended it send beside those that have not") {
+TEST_CASE("the last iteration is no copy where ranks that have ended it send beside those that have not") {
   // After an exchange of all, ranks 1 and 3 exchange before 0 and 2, over the same link, and again after the repeat.
   Program p = uneven(20, 2);
   std::vector<Operation>& operations = p.blocks.front().operations;

@@ -7,7 +7,9 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <queue>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "model/base/quantity.hpp"
@@ -46,32 +48,36 @@ inline std::vector<std::size_t> by_bound(const std::vector<Seconds>& bounds) {
 
 /// Evaluates items in the order of their bounds, which are rough until it may be an item's turn: then `refine(items)`
 /// raises those of some items, in parallel if it likes. Otherwise as in_rounds(), and with its result for bounds that
-/// are refined beforehand.
+/// are refined beforehand, provided that an item once beaten stays so: it is only asked when its turn comes.
 template <class IsBeaten, class Refine, class Evaluate>
 void in_rounds_by_bound(const std::vector<Seconds>& bounds, IsBeaten is_beaten, Refine refine, Evaluate evaluate,
                         const std::function<void(std::size_t)>& left) {
   constexpr std::size_t kRefined = 4 * kRound;  // at most, at once
-  std::vector<std::size_t> waiting = by_bound(bounds);
+  const auto is_behind = [&](std::size_t a, std::size_t b) {
+    return bounds[a] != bounds[b] ? bounds[a] > bounds[b] : a > b;
+  };
+  std::vector<std::size_t> items(bounds.size());
+  std::iota(items.begin(), items.end(), std::size_t{0});
+  std::priority_queue waiting(is_behind, std::move(items));
   std::vector<bool> is_rough(bounds.size(), true);
-  std::erase_if(waiting, is_beaten);
-  while (!waiting.empty()) {
-    const auto front = waiting.begin() + static_cast<std::ptrdiff_t>(std::min(kRound, waiting.size()));
-    if (std::any_of(waiting.begin(), front, [&](std::size_t i) { return is_rough[i]; })) {
-      const auto end = waiting.begin() + static_cast<std::ptrdiff_t>(std::min(kRefined, waiting.size()));
+  while (true) {
+    std::vector<std::size_t> front;
+    while (front.size() < kRefined && !waiting.empty()) {
+      if (!is_beaten(waiting.top())) front.push_back(waiting.top());
+      waiting.pop();
+    }
+    if (front.empty()) return left(0);
+    const auto turn = front.begin() + static_cast<std::ptrdiff_t>(std::min(kRound, front.size()));
+    if (std::any_of(front.begin(), turn, [&](std::size_t i) { return is_rough[i]; })) {
       std::vector<std::size_t> rough;
-      std::copy_if(waiting.begin(), end, std::back_inserter(rough), [&](std::size_t i) { return is_rough[i]; });
+      std::copy_if(front.begin(), front.end(), std::back_inserter(rough), [&](std::size_t i) { return is_rough[i]; });
       refine(std::span<const std::size_t>(rough));
       for (const std::size_t i : rough) is_rough[i] = false;
-      const auto is_before = [&](std::size_t a, std::size_t b) {
-        return bounds[a] != bounds[b] ? bounds[a] < bounds[b] : a < b;
-      };
-      std::sort(waiting.begin(), end, is_before);
-      std::inplace_merge(waiting.begin(), end, waiting.end(), is_before);
     } else {
-      evaluate(std::span<const std::size_t>(waiting.begin(), front));
-      waiting.erase(waiting.begin(), front);
+      evaluate(std::span<const std::size_t>(front.begin(), turn));
+      front.erase(front.begin(), turn);
     }
-    std::erase_if(waiting, is_beaten);
+    for (const std::size_t i : front) waiting.push(i);
     left(waiting.size());
   }
 }

@@ -1,7 +1,10 @@
 #include "planner/search/enumeration.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
+#include "model/base/in_parallel.hpp"
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/frameworks/supported.hpp"
 #include "planner/layer/schedule.hpp"
@@ -46,17 +49,14 @@ class Enumerator {
   Enumerator(const Problem& problem, const SearchSpace& space)
       : problem_(problem), space_(space), node_(gpus_per_node(problem.cluster())) {}
 
-  Enumeration all() {
-    const std::int64_t world = problem_.cluster().world_size();
-    for (const std::int64_t pp : divisors(world)) {
-      if (!allowed(space_.pp, pp)) continue;
-      const std::int64_t stage = world / pp;
-      if (stage % problem_.cluster().ranks_per_gpu == 0 || pp == 1) {
-        add_degrees(pp, stage);
-      } else {
-        ++out_.enumerated;
-        reject("pipeline stages would share a GPU");
-      }
+  /// Those with `pp` stages.
+  Enumeration of(std::int64_t pp) {
+    const std::int64_t stage = problem_.cluster().world_size() / pp;
+    if (stage % problem_.cluster().ranks_per_gpu == 0 || pp == 1) {
+      add_degrees(pp, stage);
+    } else {
+      ++out_.enumerated;
+      reject("pipeline stages would share a GPU");
     }
     return std::move(out_);
   }
@@ -197,7 +197,23 @@ class Enumerator {
 
 }  // namespace
 
-Enumeration enumerated(const Problem& problem, const SearchSpace& space) { return Enumerator(problem, space).all(); }
+Enumeration enumerated(const Problem& problem, const SearchSpace& space) {
+  std::vector<std::int64_t> stages = divisors(problem.cluster().world_size());
+  std::erase_if(stages, [&](std::int64_t pp) { return !allowed(space.pp, pp); });
+  std::vector<Enumeration> parts(stages.size());
+  in_parallel(stages.size(), space.thread_count(),
+              [&](std::size_t i) { parts[i] = Enumerator(problem, space).of(stages[i]); });
+  Enumeration out;
+  for (Enumeration& part : parts) {
+    out.enumerated += part.enumerated;
+    for (const auto& [reason, count] : part.rejected) out.rejected[reason] += count;
+    std::ranges::move(part.feasible, std::back_inserter(out.feasible));
+    if (!part.least_states) continue;
+    if (!out.least_states || part.least_states->memory.total() < out.least_states->memory.total())
+      out.least_states = std::move(part.least_states);
+  }
+  return out;
+}
 
 std::int64_t most_context_parallel(const Workload& workload) {
   constexpr std::int64_t kTokens = 8192;  // minimum per rank

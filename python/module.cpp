@@ -71,7 +71,7 @@ std::optional<double> seconds_of(const Evaluated& e, Seconds Estimate::*part) {
 
 std::optional<planner::Throughput> throughput_of(const Evaluated& e) {
   if (!e.value.evaluated.makespan) return std::nullopt;
-  return planner::throughput(e.problem->problem(), *e.value.evaluated.makespan);
+  return planner::throughput(e.problem->problem(), e.value.evaluated.candidate, *e.value.evaluated.makespan);
 }
 
 py::dict collective(const std::string& cluster, const std::string& op, const std::string& algorithm,

@@ -85,4 +85,10 @@ double forward_flops_per_token(const ModelSpec& model, std::int64_t sequence_len
   return flops;
 }
 
+double mtp_flops_per_token(const ModelSpec& model, std::int64_t sequence_length) {
+  ModelSpec mtp = model;
+  mtp.layers = {{1, {mtp_layer(model)}}};
+  return 4 * real(model.hidden_size) * real(model.hidden_size) + forward_flops_per_token(mtp, sequence_length);
+}
+
 }  // namespace moeplan

@@ -12,6 +12,10 @@ namespace moeplan {
 /// recomputation is not counted.
 [[nodiscard]] double forward_flops_per_token(const ModelSpec& model, std::int64_t sequence_length);
 
+/// What a layer of multi-token prediction adds to it: the product of two hidden states into one ([DeepSeek-V3] eq. 21),
+/// the layer, and the output projection once more.
+[[nodiscard]] double mtp_flops_per_token(const ModelSpec& model, std::int64_t sequence_length);
+
 /// Keys that a query sees on average if it selects at most `most` of `candidates`, of which the i-th query has the
 /// first i if causal.
 [[nodiscard]] double selected_keys(std::int64_t candidates, std::int64_t most, bool causal);

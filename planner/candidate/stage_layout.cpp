@@ -48,12 +48,7 @@ struct ForwardFlops {
     one.layers.clear();
     const double of_head = forward_flops_per_token(one, sequence_length);
     head = of_head;
-    if (mtp_layers > 0) {
-      ModelSpec mtp = model;
-      mtp.layers = {{1, {mtp_layer(model)}}};
-      const double of_input = 4.0 * static_cast<double>(model.hidden_size * model.hidden_size);  // two states into one
-      head += static_cast<double>(mtp_layers) * (of_input + forward_flops_per_token(mtp, sequence_length));
-    }
+    if (mtp_layers > 0) head += static_cast<double>(mtp_layers) * mtp_flops_per_token(model, sequence_length);
     for (const RepeatedLayers& run : model.layers) {
       std::vector<double> pattern;
       for (const LayerSpec& layer : run.pattern) {

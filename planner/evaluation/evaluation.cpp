@@ -108,13 +108,16 @@ std::int64_t exchange_flows(const Problem& problem, const Candidate& c) {
   return of_a_layer * problem.model().num_moe_layers() * c.degrees.ranks_per_stage() * peers;
 }
 
-Throughput throughput(const Problem& problem, SimTime makespan) {
+Throughput throughput(const Problem& problem, const Candidate& candidate, SimTime makespan) {
+  const ModelSpec& model = problem.model();
   const Workload& workload = problem.workload();
   const auto gpus = static_cast<double>(problem.cluster().gpus());
   const double tokens = static_cast<double>(workload.global_batch) * static_cast<double>(workload.sequence_length);
   const double seconds = makespan.seconds().value();
-  const double flops = tokens * forward_flops_per_token(problem.model(), workload.sequence_length) *
-                       (workload.mode == Mode::Train ? 3.0 : 1.0);
+  double per_token = forward_flops_per_token(model, workload.sequence_length);
+  if (const std::int64_t mtp = candidate.layout.empty() ? workload.mtp_layers : candidate.layout.mtp_layers(); mtp > 0)
+    per_token += static_cast<double>(mtp) * mtp_flops_per_token(model, workload.sequence_length);
+  const double flops = tokens * per_token * (workload.mode == Mode::Train ? 3.0 : 1.0);
   const double peak = peak_rate(problem.cluster().gpu, workload.dtype).value();
   return {.tokens_per_s_per_gpu = tokens / seconds / gpus, .model_flops_utilization = flops / (seconds * gpus * peak)};
 }
@@ -128,7 +131,7 @@ double Prediction::bubble() const {
 
 Prediction predict(const Problem& problem, const Candidate& candidate) {
   Evaluation e = evaluate(problem, candidate, Depth::Timeline, {.checks = Checks::None});
-  const Throughput rate = throughput(problem, e.timeline.makespan);
+  const Throughput rate = throughput(problem, candidate, e.timeline.makespan);
   const std::vector<RankTime> times = rank_times(e.program, e.timeline);
   return {.makespan = e.timeline.makespan,
           .estimate = std::move(e.evaluated.estimate),

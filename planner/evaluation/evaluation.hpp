@@ -92,9 +92,11 @@ struct Evaluation {
 /// The throughput that an iteration time corresponds to.
 struct Throughput {
   double tokens_per_s_per_gpu;
-  double model_flops_utilization;  // model FLOPs divided by what the peaks of all GPUs allow in the makespan
+  /// Model FLOPs, with those of layers of multi-token prediction that are trained along, divided by what the peaks of
+  /// all GPUs allow in the makespan.
+  double model_flops_utilization;
 };
-[[nodiscard]] Throughput throughput(const Problem& problem, SimTime makespan);
+[[nodiscard]] Throughput throughput(const Problem& problem, const Candidate& candidate, SimTime makespan);
 
 /// Everything that is predicted for a candidate.
 struct Prediction {

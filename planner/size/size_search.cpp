@@ -70,7 +70,7 @@ TriedSize tried_size(const Inputs& inputs, const SearchSpace& space, std::int64_
   }
   out.best = std::move(found.ranked.front());
   out.global_bound = found.global_bound;
-  const Throughput rate = throughput(problem, *out.best->makespan);
+  const Throughput rate = throughput(problem, out.best->candidate, *out.best->makespan);
   out.tokens_per_s = rate.tokens_per_s_per_gpu * static_cast<double>(gpus);
   out.model_flops_utilization = rate.model_flops_utilization;
   return out;

@@ -162,7 +162,7 @@ class OneCase {
                .makespan = best.makespan,
                .estimate = best.estimate,
                .memory = best.memory,
-               .rate = planner::throughput(problem_, *best.makespan),
+               .rate = planner::throughput(problem_, best.candidate, *best.makespan),
                .search = &result};
     if (wants_classes()) m.binding = predict(problem_, best.candidate).binding;
     keep(m);
@@ -242,7 +242,7 @@ class OneCase {
     if (wants_classes()) m.binding = binding_rank(rank_times(e.program, e.timeline));
     if (wants({"balance_degree"}))
       m.balance_degree = largest_balance_degree(model_, workload_, problem_.first_stage(*c), *c);
-    if (m.makespan) m.rate = planner::throughput(problem_, *m.makespan);
+    if (m.makespan) m.rate = planner::throughput(problem_, m.candidate, *m.makespan);
     keep(m);
   }
 

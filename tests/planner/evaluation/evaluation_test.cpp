@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/costs/model_flops.hpp"
 #include "model/program/stage_segments.hpp"
 #include "planner/lowering/lower.hpp"
 #include "sim/program/simulate.hpp"
@@ -45,6 +46,25 @@ TEST_CASE("Each depth of an evaluation agrees with the deeper ones") {
   }
   CHECK(evaluate(problem, c, Depth::Makespan).evaluated.makespan == whole.evaluated.makespan);
   CHECK(simulated_makespan(problem, c) == *whole.evaluated.makespan);
+}
+
+TEST_CASE("The utilization counts layers of multi-token prediction that are trained along") {
+  Small s = small({.dense_layers = 0, .moe_layers = 3});
+  s.model.num_mtp_layers = 1;
+  const double head = 2.0 * (1000 * 256 + 256), input = 2.0 * 2 * 256 * 256;
+  const double all = forward_flops_per_token(s.model, 128), of_mtp = mtp_flops_per_token(s.model, 128);
+  CHECK(of_mtp == Approx(input + (all - head) / 3 + head));
+  const Candidate c = pipeline();
+  const auto utilization = [&](const Candidate& candidate) {
+    const Problem problem(s.model, s.workload, s.cluster);
+    return throughput(problem, candidate, SimTime::from_seconds(Seconds(1))).model_flops_utilization;
+  };
+  const double without = utilization(c);
+  s.workload.mtp_layers = 1;
+  CHECK(utilization(c) == Approx(without * (all + of_mtp) / all));
+  Candidate with_layout = c;
+  with_layout.layout = even_layout(3, /*mtp_layers=*/0, 1);
+  CHECK(utilization(with_layout) == Approx(without));
 }
 
 TEST_CASE("A pipeline's bubble is the part of the makespan that its stages wait, in the mean") {

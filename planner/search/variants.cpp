@@ -159,9 +159,10 @@ void vary_strategies(Ranking& ranking) {
     first_with.push_back(i);
   }
   std::vector<FastestStrategies> fastest(layers.size());
-  const int threads_each = std::max(1, ranking.threads() / std::max(1, static_cast<int>(layers.size())));
-  in_parallel(layers.size(), ranking.threads(),
-              [&](std::size_t l) { fastest[l] = fastest_of_layer(ranking, bases[first_with[l]], threads_each); });
+  // Side by side if that gives every thread work, otherwise one after the other, each by all threads.
+  const int threads = ranking.threads(), beside = std::ssize(layers) >= threads ? threads : 1;
+  in_parallel(layers.size(), beside,
+              [&](std::size_t l) { fastest[l] = fastest_of_layer(ranking, bases[first_with[l]], threads / beside); });
   std::vector<std::vector<Candidate>> proposals;
   for (std::size_t i = 0; i < bases.size(); ++i) {
     const FastestStrategies& of_layer = fastest[layer_of[i]];

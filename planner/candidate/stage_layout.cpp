@@ -155,6 +155,10 @@ std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence
   return parts_from(layers, cut(least_most(flops, cut)), mtp_layers);
 }
 
+std::int64_t mtp_layers_of(const Workload& workload, const Candidate& candidate) {
+  return candidate.layout.empty() ? workload.mtp_layers : candidate.layout.mtp_layers();
+}
+
 std::vector<StagePart> stage_parts(const ModelSpec& model, const Workload& workload, const Candidate& candidate) {
   const PipelineLayout& layout = candidate.layout;
   const std::vector<LayerSpec> layers = all_layers(model);

@@ -35,6 +35,9 @@ struct StagePart {
 [[nodiscard]] std::vector<StagePart> stage_parts(const ModelSpec& model, const Workload& workload,
                                                  const Candidate& candidate);
 
+/// The layers of multi-token prediction that a candidate trains along: its layout's, or else the workload's.
+[[nodiscard]] std::int64_t mtp_layers_of(const Workload& workload, const Candidate& candidate);
+
 /// The parameters that each stage holds if the model is divided for these degrees.
 [[nodiscard]] std::vector<StageParameters> stage_parameters(const ModelSpec& model, std::int64_t sequence_length,
                                                             const Degrees& degrees, std::int64_t virtual_stages);

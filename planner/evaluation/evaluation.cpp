@@ -115,7 +115,7 @@ Throughput throughput(const Problem& problem, const Candidate& candidate, SimTim
   const double tokens = static_cast<double>(workload.global_batch) * static_cast<double>(workload.sequence_length);
   const double seconds = makespan.seconds().value();
   double per_token = forward_flops_per_token(model, workload.sequence_length);
-  if (const std::int64_t mtp = candidate.layout.empty() ? workload.mtp_layers : candidate.layout.mtp_layers(); mtp > 0)
+  if (const std::int64_t mtp = mtp_layers_of(workload, candidate); mtp > 0)
     per_token += static_cast<double>(mtp) * mtp_flops_per_token(model, workload.sequence_length);
   const double flops = tokens * per_token * (workload.mode == Mode::Train ? 3.0 : 1.0);
   const double peak = peak_rate(problem.cluster().gpu, workload.dtype).value();

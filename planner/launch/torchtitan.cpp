@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "planner/candidate/stage_layout.hpp"
 #include "planner/launch/exporters.hpp"
 
 namespace moeplan::planner {
@@ -74,7 +75,7 @@ Launch torchtitan_launch(const LaunchInput& input) {
   if (w.precision) set_precision(input, launch);
   if (w.gradient_dtype != Dtype::Fp32) launch.leave("gradients in 16 bits: FSDP2 reduces them in fp32");
   if (w.optimizer_dtype != Dtype::Fp32) launch.leave("moments of the optimizer in 16 bits");
-  if (layout_of(input.inputs.model, w, c).mtp_layers() > 0) launch.leave("multi-token prediction");
+  if (mtp_layers_of(w, c) > 0) launch.leave("multi-token prediction");
   if (w.capacity_factor) launch.leave("a capacity factor: no rows are dropped");
   if (w.cuda_graphs != CudaGraphs::None) launch.leave("CUDA graphs");
   if (w.fp8_activation_inputs) launch.leave("inputs of activation functions kept in fp8");

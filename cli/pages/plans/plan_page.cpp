@@ -6,7 +6,7 @@
 #include "cli/pages/plans/plan_tables.hpp"
 #include "model/text/origins.hpp"
 #include "model/text/unit_text.hpp"
-#include "planner/launch/exporters.hpp"
+#include "planner/candidate/stage_layout.hpp"
 #include "planner/lowering/blocks/gated_routing.hpp"
 #include "planner/report/accuracy.hpp"
 #include "planner/report/host_launches.hpp"
@@ -101,8 +101,7 @@ std::string gate_line(const PlanReport& r) {
 std::string left_out_text(const PlanReport& r) {
   if (r.inputs.workload.mode != Mode::Train) return "";
   const std::int64_t all = r.inputs.model.num_mtp_layers;
-  const planner::Candidate& best = r.result.ranked.front().candidate;
-  const std::int64_t left = all - planner::layout_of(r.inputs.model, r.inputs.workload, best).mtp_layers();
+  const std::int64_t left = all - planner::mtp_layers_of(r.inputs.workload, r.result.ranked.front().candidate);
   if (left <= 0) return "";
   return in_lines(fmt::format("{} layer{} of multi-token prediction {} not trained along: -C workload.mtp_layers={}",
                               left, left == 1 ? "" : "s", left == 1 ? "is" : "are", all));

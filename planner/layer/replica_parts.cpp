@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "model/base/whole_numbers.hpp"
 
@@ -112,25 +113,22 @@ void ReplicaParts::update(const UnitParameters& parameters) const {
   each(parameters, [&](const Kind& kind, std::int64_t) {
     const Slice gradients = flat(kind, "gradients", workload.gradient_dtype, part);
     const Slice weights = flat(kind, "weights", workload.dtype, part);
-    const std::string name(kind.name);
-    const auto step = [&](const Slice& states, std::vector<Slice> reads, std::vector<Slice> writes) {
-      reads.insert(reads.begin(), {gradients, states});
-      writes.insert(writes.begin(), {states, weights});
-      block.then(kernel(name + " optimizer", OpClass::Optimizer, Kernel::Optimizer, reads, writes));
+    const auto pass = [&](const char* what, Kernel by, std::vector<Slice> reads, std::vector<Slice> writes) {
+      block.then(
+          kernel(fmt::format("{} {}", kind.name, what), OpClass::Optimizer, by, std::move(reads), std::move(writes)));
     };
-    if (workload.optimizer_dtype == Dtype::Fp32)
-      return step(flat(kind, "states", Dtype::Fp32, part, optimizer_bytes(workload) / size_of(Dtype::Fp32)), {}, {});
-
-    const auto cast = [&](const char* to, const Slice& from, const Slice& into) {
-      block.then(kernel(name + " moments to " + to, OpClass::Optimizer, Kernel::Copy, {from}, {into}));
-    };
-    const std::int64_t values = optimizer_moments(workload);
+    if (workload.optimizer_dtype == Dtype::Fp32) {
+      const Slice states = flat(kind, "states", Dtype::Fp32, part, optimizer_bytes(workload) / size_of(Dtype::Fp32));
+      return pass("optimizer", Kernel::Optimizer, {gradients, states}, {states, weights});
+    }
+    const std::int64_t values = optimizer_moments(workload), halves = master_bytes(workload) / size_of(Dtype::Bf16);
+    const Slice masters = flat(kind, "masters", Dtype::Bf16, part, halves);  // only the bytes matter
     const Slice moments = flat(kind, "moments", workload.optimizer_dtype, part, values);
     const Slice wide = flat(kind, kMomentsInFp32, Dtype::Fp32, part, values);
-    cast("fp32", moments, wide);
-    step(flat(kind, "masters", Dtype::Bf16, part, master_bytes(workload) / size_of(Dtype::Bf16)), {wide}, {wide});
-    cast("16 bits", wide, moments);
-    cast("16 bits", moments, moments);
+    pass("moments to fp32", Kernel::Copy, {moments}, {wide});
+    pass("optimizer", Kernel::Optimizer, {gradients, masters, wide}, {masters, weights, wide});
+    pass("moments to 16 bits", Kernel::Copy, {wide}, {moments});
+    pass("moments to 16 bits", Kernel::Copy, {moments}, {moments});
   });
 }
 

@@ -29,10 +29,11 @@ void Ranking::simulate_front() {
                     [](const Evaluated* a, const Evaluated* b) { return has_less_closed_form(*a, *b); });
   front.erase(end, front.end());
   if (front.empty() || simulated_early(front.front()->candidate)) return;
-  std::erase_if(front, [&](const Evaluated* e) { return simulated_early(e->candidate).has_value(); });
-  std::vector<const Candidate*> candidates;
-  for (const Evaluated* e : front) candidates.push_back(&e->candidate);
-  simulate_early(candidates);
+  std::vector<const Candidate*> unknown;
+  for (const Evaluated* e : front) {
+    if (!simulated_early(e->candidate)) unknown.push_back(&e->candidate);
+  }
+  simulate_early(unknown);
 }
 
 /// Whether the simulation of a deferred candidate would take minutes.
@@ -51,7 +52,7 @@ bool Ranking::is_slow_to_rule_out(const Evaluated& priced) const {
 /// pipeline, which will be refined: it would have its turn too. Returns whether it did. Those that take many seconds
 /// are left out, and in a limited time deferred ones without a pipeline.
 bool Ranking::simulate_in_turn(const std::vector<InTurn>& candidates, Seconds turn) {
-  constexpr double kAsGood = 1.001;
+  constexpr double kAsGood = 1.001;  // assumed
   std::vector<InTurn> ready;
   for (const InTurn& c : candidates) {
     if (c.time > turn) continue;

@@ -357,7 +357,8 @@ std::int64_t optimizer_moments(const Workload& workload) { return workload.optim
 
 std::int64_t master_bytes(const Workload& workload) {
   if (size_of(workload.dtype) >= 4) return 0;
-  return size_of(workload.optimizer_dtype) < 4 && !workload.precision ? 2 : 4;
+  const bool has_upper_half = workload.dtype == Dtype::Bf16 && !workload.precision;
+  return size_of(workload.optimizer_dtype) < 4 && has_upper_half ? 2 : 4;
 }
 
 std::int64_t optimizer_bytes(const Workload& workload) {

@@ -157,8 +157,8 @@ struct WorkloadLimits {
 [[nodiscard]] bool has_megatron_kernels(const Workload& workload);
 /// The optimizer's moments: Adam's two or SGD's momentum.
 [[nodiscard]] std::int64_t optimizer_moments(const Workload& workload);
-/// Bytes of an fp32 copy of a parameter that the optimizer keeps if weights are 16-bit: the 2 bytes that the weight
-/// lacks where the moments are 16-bit too and no product is of a narrower format (Megatron-Core's
+/// Bytes of an fp32 copy of a parameter that the optimizer keeps if weights are 16-bit: the 2 bytes that a bf16 weight
+/// lacks where the moments are 16-bit and no product is of a narrower format (Megatron-Core's
 /// use_precision_aware_optimizer with its default store_param_remainders), otherwise all 4.
 [[nodiscard]] std::int64_t master_bytes(const Workload& workload);
 /// Bytes that the optimizer keeps per parameter: the master copy, and the moments in the workload's optimizer_dtype.

@@ -151,6 +151,9 @@ TEST_CASE("weights, gradients and optimizer states") {
   SECTION("moments in 16 bits: the master copy has the 2 bytes that weights lack, all 4 with products in 8 bits") {
     w.optimizer_dtype = Dtype::Bf16;
     CHECK(states(w, degrees).optimizer.value() == (2 + 2 * 2) * (dense + expert));
+    w.dtype = Dtype::Fp16;  // whose bits are none of an fp32 value's
+    CHECK(states(w, degrees).optimizer.value() == (4 + 2 * 2) * (dense + expert));
+    w.dtype = Dtype::Bf16;
     w.precision = Precision::Mxfp8;
     CHECK(states(w, degrees).optimizer.value() == (4 + 2 * 2) * (dense + expert));
     w.dtype = Dtype::Fp32;

@@ -41,7 +41,7 @@ CudaGraphs most_graphs(const Inputs& inputs, const Framework* framework) {
 
 StepTime step_with_graphs(const Inputs& inputs, const Cluster& cluster, const Candidate& candidate,
                           const Prediction& without, const CudaGraphs& graphs) {
-  constexpr std::int64_t kMostFlows = 500'000;
+  constexpr std::int64_t kMostFlows = 500'000;  // assumed: a simulation with 1.4 million takes 5.3 s
   Workload workload = inputs.workload;
   workload.cuda_graphs = graphs;
   const Problem problem(inputs.model, workload, cluster);

@@ -21,7 +21,8 @@ struct StepTime {
   bool is_simulated;
 };
 /// The step time of a candidate whose workload has these graphs instead. Of ranks that differ, and are so many that a
-/// simulation takes seconds, it is known without: in proportion to the closed form, whose error is 1 to 5% both times.
+/// simulation takes seconds, in proportion to closed forms. These were 0.3 to 4.3% below the simulations without graphs
+/// and 2.0 to 5.5% with them (qwen3_30b, skewed, 32 to 1,024 GPUs).
 [[nodiscard]] StepTime step_with_graphs(const Inputs& inputs, const Cluster& cluster, const Candidate& candidate,
                                         const Prediction& without, const CudaGraphs& graphs);
 

@@ -43,7 +43,8 @@ bool Ranking::is_beaten(const Candidate& candidate, Seconds bound) const {
 }
 
 bool Ranking::is_cut() {
-  if (!result_.is_cut && space_.is_out_of_time && !closed_forms_.empty()) result_.is_cut = space_.is_out_of_time();
+  if (!result_.is_cut && space_.is_out_of_time && (!closed_forms_.empty() || !with_deferred_.empty()))
+    result_.is_cut = space_.is_out_of_time();
   return result_.is_cut;
 }
 
@@ -220,16 +221,31 @@ void Ranking::settle() {
   }
 }
 
+/// The deferred candidates whose simulations do not take minutes; if there are none, those that take the least.
+std::vector<std::size_t> Ranking::quick_deferred() const {
+  std::vector<std::int64_t> flows;
+  for (const Deferred& d : deferred_) flows.push_back(exchange_flows(problem_, d.evaluated.candidate));
+  const std::int64_t most = std::max(space_.most_deferred_flows, *std::min_element(flows.begin(), flows.end()));
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    if (flows[i] <= most) out.push_back(i);
+  }
+  return out;
+}
+
 bool Ranking::price_deferred_alone() {
   if (!result_.ranked.empty() || deferred_.empty()) return false;
   std::vector<Seconds> bounds;
   for (const Deferred& d : deferred_) bounds.push_back(d.bound);
+  std::vector<std::size_t> waiting = quick_deferred();
+  std::stable_sort(waiting.begin(), waiting.end(), [&](std::size_t a, std::size_t b) { return bounds[a] < bounds[b]; });
   std::vector<bool> is_priced(deferred_.size(), false);
+  bool has_priced = false;
   in_rounds(
-      by_bound(bounds), kAllItems,
+      std::move(waiting), kAllItems,
       [&](std::size_t i) {
         const Candidate& c = deferred_[i].evaluated.candidate;
-        return is_cut() || (!simulated_early(c) && is_beaten(c, bounds[i]));
+        return (is_cut() && has_priced) || (!simulated_early(c) && is_beaten(c, bounds[i]));
       },
       [&](std::span<const std::size_t> items) {
         for (Evaluated& e : priced_deferred(items)) {
@@ -237,6 +253,7 @@ bool Ranking::price_deferred_alone() {
           result_.ranked.push_back(std::move(e));
         }
         for (const std::size_t i : items) is_priced[i] = true;
+        has_priced = true;
       },
       [&](std::size_t left) { tell(2 * deferred_.size() - left, 2 * deferred_.size()); });
   leave_deferred(is_priced);

@@ -49,8 +49,8 @@ class Ranking {
 
   /// After all candidates of the enumeration were added: if none is priced, finds out what would fit.
   void settle();
-  /// Prices the deferred candidates, as far as their bounds leave them a chance, if no other is priced; returns whether
-  /// it did.
+  /// Prices the deferred candidates, as far as their bounds leave them a chance and their simulations do not take
+  /// minutes, if no other is priced; returns whether it did.
   bool price_deferred_alone();
 
   /// Prices candidates in the same manner: of each list of variants, which differ in recomputation only and begin with
@@ -108,6 +108,7 @@ class Ranking {
   void rule_out(Seconds bound);
   void note_priced(const Evaluated& evaluated);
   void note(const Fits& fits, std::vector<InTurn>& known);
+  [[nodiscard]] std::vector<std::size_t> quick_deferred() const;
   [[nodiscard]] std::vector<Evaluated> priced_deferred(std::span<const std::size_t> which) const;
   void leave_deferred(const std::vector<bool>& is_priced);
   [[nodiscard]] std::optional<Recompute> enough_recomputation(const std::vector<Candidate>& feasible) const;

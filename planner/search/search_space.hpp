@@ -50,7 +50,7 @@ struct SearchSpace {
   std::int64_t most_ordered = 3;   // simulated candidates whose order of operations is searched
   bool wants_global_bound = true;  // SearchResult::global_bound is found, which takes up to a third of the time
   int threads = 0;                 // 0: one per core
-  /// Asked between rounds. Once it returns true and a candidate is priced, the search ends with the best so far.
+  /// Asked between rounds. Once it returns true and a candidate fits, the search ends with the best so far.
   /// Absent: the search runs to its end.
   std::function<bool()> is_out_of_time = {};
   /// The last round of the search; absent: all experts stay contiguous.

@@ -142,6 +142,19 @@ TEST_CASE("A search that is out of time refines two pipelines", "[slow]") {
   CHECK(refined.size() <= 2);
 }
 
+TEST_CASE("A search whose candidates are all deferred prices a round of them when it is out of time", "[slow]") {
+  const Small s = best_deferred();
+  SearchSpace space{.most_refined = 0, .asymmetric_rank_threshold = 1};
+  const SearchResult all = search_of(s, {}, space);
+  SECTION("the least bounds") {}
+  SECTION("those with the fewest flows, if the simulations of all take long") { space.most_deferred_flows = -1; }
+  const SearchResult r = search_of(
+      s, [] { return true; }, space);
+  check_cut(r, all);
+  CHECK(r.ranked.size() <= 8);
+  CHECK(r.deferred > 0);
+}
+
 TEST_CASE("Deferred candidates that take too long to simulate stay deferred and are counted", "[slow]") {
   const Small s = best_deferred();
   const SearchResult all = search({s.model, s.workload, s.cluster}, {.asymmetric_rank_threshold = 4});

@@ -98,6 +98,14 @@ std::optional<planner::Framework> framework_of(const SizeOptions& o) {
   return planner::load_framework(serves ? "sglang" : "megatron");
 }
 
+/// Sets the GPUs of a node that are used, and has the price of the others paid by them.
+void settle_nodes(SizedCluster& c) {
+  c.gpus_per_node = planner::whole_nodes(c.inputs.cluster, kMostWorld).front();
+  const auto* machine = std::get_if<ClusterTemplate>(&c.inputs.cluster.machine);
+  if (machine && c.price)
+    *c.price *= static_cast<double>(machine->gpus_per_node) / static_cast<double>(c.gpus_per_node);
+}
+
 SizedCluster sized_cluster(const SizeOptions& o, const std::string& text,
                            const std::optional<planner::Framework>& framework) {
   auto [name, price] = cluster_and_price(text);
@@ -111,28 +119,25 @@ SizedCluster sized_cluster(const SizeOptions& o, const std::string& text,
   if (c.inputs.cluster.ranks_per_gpu > 1)
     throw InputError(
         {{c.documents.cluster_source}, "ranks_per_gpu", "GPUs are counted, with one rank each; expected 1"});
-  const std::vector<std::int64_t> sizes = planner::whole_nodes(c.inputs.cluster, kMostWorld);
-  c.gpus_per_node = sizes.front();
+  settle_nodes(c);
   return c;
 }
 
 /// Racks whose number of GPUs is no power of two, as NVL72, with the largest power of two of them in use: more jobs can
 /// be divided for 64 of 72 GPUs. The price is that of all of them. None for other clusters.
 std::optional<SizedCluster> with_spare_gpus(const SizedCluster& c) {
-  constexpr std::uint64_t kLargestHost = 16;
   const auto* machine = std::get_if<ClusterTemplate>(&c.inputs.cluster.machine);
   if (!machine) return std::nullopt;
   const auto all = static_cast<std::uint64_t>(machine->gpus_per_node), used = std::bit_floor(all);
-  std::vector<std::string> overrides =
-      planner::overrides_of_used_gpus(c.inputs.cluster, static_cast<std::int64_t>(used));
-  if (all <= kLargestHost || overrides.empty()) return std::nullopt;
-  overrides.push_back(fmt::format("cluster.name='{}, {} of {} a rack'", c.inputs.cluster.name, used, all));
+  if (!is_rack(*machine) || machine->used_per_node || used == all) return std::nullopt;
+  const std::vector<std::string> overrides{
+      fmt::format("cluster.template.used_per_node={}", used),
+      fmt::format("cluster.name='{}, {} of {} a rack'", c.inputs.cluster.name, used, all)};
   SizedCluster out{.documents = c.documents, .inputs = {}, .price = c.price};
   planner::apply_overrides(out.documents, overrides);
   out.inputs = planner::read_inputs(out.documents);
   out.inputs.workload = c.inputs.workload;  // as settled for the framework
-  if (out.price) *out.price *= static_cast<double>(all) / static_cast<double>(used);
-  out.gpus_per_node = static_cast<std::int64_t>(used);
+  settle_nodes(out);
   return out;
 }
 

@@ -100,7 +100,15 @@ std::string workload_text(const Workload& w) {
 }
 
 std::string page_header(const planner::Inputs& inputs, const Cluster& cluster) {
-  return job_text(inputs, cluster) + '\n' + labelled("workload", workload_text(inputs.workload));
+  std::string out = job_text(inputs, cluster) + '\n';
+  if (const auto* machine = std::get_if<ClusterTemplate>(&inputs.cluster.machine)) {
+    const std::int64_t all = machine->gpus_per_node, used = used_per_node(*machine, cluster.gpus());
+    if (used < all && !machine->used_per_node)
+      out += labelled("racks", fmt::format("{0} of the {1} GPUs of each are used, since {1} do not divide the job; "
+                                           "-C cluster.template.used_per_node={1} uses all",
+                                           used, all));
+  }
+  return out + labelled("workload", workload_text(inputs.workload));
 }
 
 std::string accuracy_text(const planner::Inputs& inputs) {

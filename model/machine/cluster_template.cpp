@@ -235,6 +235,32 @@ class Builder {
 
 }  // namespace
 
+bool is_rack(const ClusterTemplate& machine) {
+  constexpr std::int64_t kLargestHost = 16;
+  return machine.fabric && std::holds_alternative<NvSwitch>(machine.intra_node) && machine.gpus_per_node > kLargestHost;
+}
+
+std::int64_t used_per_node(const ClusterTemplate& machine, std::int64_t gpus) {
+  const std::int64_t all = machine.gpus_per_node;
+  if (machine.used_per_node) return *machine.used_per_node;
+  if (!is_rack(machine) || gpus <= all || gpus % all == 0) return all;
+  const bool grows = gpus > machine.nodes * all;
+  for (std::int64_t used = all; 2 * used >= all; --used) {
+    if (gpus % used == 0 && (grows || gpus / used <= machine.nodes)) return used;
+  }
+  return all;
+}
+
+ClusterTemplate used_part(ClusterTemplate machine, std::int64_t gpus) {
+  const std::int64_t all = machine.gpus_per_node, used = used_per_node(machine, gpus);
+  if (machine.fabric) {
+    std::int64_t& nics = machine.fabric->nics_per_node;
+    nics = std::max<std::int64_t>(1, nics * used / all);
+  }
+  machine.gpus_per_node = used;
+  return machine;
+}
+
 Topology expand(const ClusterTemplate& machine, std::int64_t nodes) { return Builder(machine, nodes).build(); }
 
 }  // namespace moeplan

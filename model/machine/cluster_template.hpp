@@ -60,10 +60,22 @@ struct Fabric {
 struct ClusterTemplate {
   std::int64_t nodes;  // existing nodes; --world may ask for fewer GPUs, or for more if there is a fabric
   std::int64_t gpus_per_node;
+  std::optional<std::int64_t> used_per_node = {};  // GPUs of each node that jobs use; none: used_per_node() decides
   NodeLinks intra_node;
   std::optional<Fabric> fabric;  // none: a single node
   bool operator==(const ClusterTemplate&) const = default;
 };
+
+/// Whether the nodes are NVLink domains of more GPUs than a host has (16), which a fabric joins.
+[[nodiscard]] bool is_rack(const ClusterTemplate& machine);
+
+/// The GPUs of each node that a job of `gpus` uses: as many as the template says, or else all. Of racks that do not
+/// divide a larger job it is the largest number of at least half of them that does, 64 of 72, provided that the job
+/// then fits on the existing nodes or is too large for them anyway.
+[[nodiscard]] std::int64_t used_per_node(const ClusterTemplate& machine, std::int64_t gpus);
+
+/// The template with the used GPUs of each node, and their share of its NICs, alone.
+[[nodiscard]] ClusterTemplate used_part(ClusterTemplate machine, std::int64_t gpus);
 
 /// The topology of the first `nodes` nodes of a template. Vertices are ordered by node, GPUs first within a node.
 ///

@@ -143,6 +143,8 @@ ClusterTemplate read_template(MapReader m) {
                       .gpus_per_node = m.integer("gpus_per_node", 1, kMostPerNode),
                       .intra_node = NvSwitch{},
                       .fabric = std::nullopt};
+  if (m.has("used_per_node"))
+    out.used_per_node = m.integer("used_per_node", 1, std::max<std::int64_t>(1, out.gpus_per_node));
   out.intra_node = read_intra_node(m.map("intra_node"), out.gpus_per_node);
   if (m.has("fabric")) {
     out.fabric = read_fabric(m.map("fabric"));
@@ -150,6 +152,8 @@ ClusterTemplate read_template(MapReader m) {
     static_cast<void>(m.find("fabric"));
     if (out.nodes > 1) m.complain("", fmt::format("missing key \"fabric\": it joins the {} nodes", out.nodes));
   }
+  if (out.used_per_node && !std::holds_alternative<NvSwitch>(out.intra_node))
+    m.complain("used_per_node", "is for GPUs on a switch; expected intra_node of kind nvswitch");
   if (out.nodes * out.gpus_per_node > kMostWorld) {
     m.complain("nodes",
                fmt::format("{} nodes of {} GPUs are more than {} GPUs", out.nodes, out.gpus_per_node, kMostWorld));

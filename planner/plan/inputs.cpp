@@ -266,15 +266,6 @@ void apply_overrides(PlanInputs& inputs, const std::vector<std::string>& overrid
   record_overrides(inputs.cluster);
 }
 
-std::vector<std::string> overrides_of_used_gpus(const ClusterSpec& cluster, std::int64_t used) {
-  const auto* machine = std::get_if<ClusterTemplate>(&cluster.machine);
-  if (!machine || !machine->fabric || !std::holds_alternative<NvSwitch>(machine->intra_node)) return {};
-  if (used >= machine->gpus_per_node) return {};
-  const std::int64_t nics = machine->fabric->nics_per_node * used / machine->gpus_per_node;
-  return {fmt::format("cluster.template.gpus_per_node={}", used),
-          fmt::format("cluster.template.fabric.nics_per_node={}", std::max<std::int64_t>(1, nics))};
-}
-
 Cluster build_cluster_of(const std::string& file, const ClusterSpec& spec, std::optional<std::int64_t> world) {
   try {
     return build_cluster(spec, world);

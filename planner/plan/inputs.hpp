@@ -63,10 +63,6 @@ struct Inputs {
 };
 [[nodiscard]] Inputs read_inputs(const PlanInputs& documents);
 
-/// The overrides of a cluster's document that leave `used` of the GPUs in each NVLink domain, with their share of its
-/// NICs; none for machines without domains that a fabric joins, and if all GPUs are used.
-[[nodiscard]] std::vector<std::string> overrides_of_used_gpus(const ClusterSpec& cluster, std::int64_t used);
-
 /// Whether the workload's gate takes the ratio of bandwidths from the cluster.
 [[nodiscard]] inline bool needs_net_over_local(const Workload& workload) {
   return workload.gate.kind == GateKind::Topology && !workload.gate.net_over_local;

@@ -13,13 +13,12 @@ namespace moeplan::runs {
 
 namespace {
 
-planner::PlanInputs documents_of(const RunPlan& plan, const std::vector<std::string>& overrides) {
+planner::PlanInputs documents_of(const RunPlan& plan) {
   planner::PlanInputs inputs;
   inputs.cluster_source = planner::find_config("clusters", plan.cluster);
   inputs.cluster = planner::load_cluster_document(inputs.cluster_source);
   inputs.model = model_document(plan.model);
   inputs.workload = workload_document(plan.workload);
-  planner::apply_overrides(inputs, overrides);
   return inputs;
 }
 
@@ -55,14 +54,14 @@ std::variant<ImportedPlan, Refusal> imported_plan(const profiler::RunRow& row, c
   if (const auto* refusal = std::get_if<Refusal>(&mapped)) return *refusal;
   RunPlan plan = std::get<RunPlan>(std::move(mapped));
   plan.model = recognised(plan.model);
-  RunCluster on = cluster_of(plan);
-  if (const auto missing = planner::missing_figures(plan.workload, on.cluster.gpu))
+  const Cluster cluster = cluster_of(plan);
+  if (const auto missing = planner::missing_figures(plan.workload, cluster.gpu))
     return Refusal{"precision: " + *missing};
-  settle(plan, row, on.cluster);
-  const planner::Problem problem(plan.model, plan.workload, on.cluster);
+  settle(plan, row, cluster);
+  const planner::Problem problem(plan.model, plan.workload, cluster);
   const auto candidate = decided(plan, problem);
   if (!candidate) return Refusal{"no plan with these degrees fits"};
-  auto out = planned(problem, *candidate, documents_of(plan, on.overrides));
+  auto out = planned(problem, *candidate, documents_of(plan));
   if (auto* imported = std::get_if<ImportedPlan>(&out)) {
     imported->defaults = plan.defaults;
     imported->approximations = plan.approximations;

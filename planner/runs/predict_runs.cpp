@@ -33,7 +33,7 @@ std::string memory_reason(const MemoryUse& m, const Cluster& cluster) {
 class RunPrediction {
  public:
   RunPrediction(const RunRow& row, RunPlan plan, ScoredRun& out)
-      : row_(row), plan_(std::move(plan)), out_(out), cluster_(cluster_of(plan_).cluster) {
+      : row_(row), plan_(std::move(plan)), out_(out), cluster_(cluster_of(plan_)) {
     out_.measured = row_.measured_step(plan_.tokens());
     out_.measured_memory = plan_.measured_memory;
     out_.seconds_per_token_and_gpu = static_cast<double>(plan_.world) / plan_.tokens();

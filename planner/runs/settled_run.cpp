@@ -15,16 +15,6 @@ namespace moeplan::runs {
 
 namespace {
 
-/// The GPUs of each node that a job uses: all of them, unless they do not divide the job; then the largest number of
-/// at least half of them that does. Jobs on NVLink domains of 72 take 64 of each.
-std::int64_t used_of(std::int64_t gpus_per_node, std::int64_t world) {
-  if (world <= gpus_per_node || world % gpus_per_node == 0) return gpus_per_node;
-  for (std::int64_t used = gpus_per_node; 2 * used >= gpus_per_node; --used) {
-    if (world % used == 0) return used;
-  }
-  return gpus_per_node;
-}
-
 /// Neither dispatchers nor gathered tokens return partial sums of expert shards, and a dispatcher has a price of its
 /// own only where the cluster has its figures.
 void settle_exchange(RunPlan& plan, const std::string& dispatcher, const Cluster& cluster) {
@@ -73,22 +63,15 @@ void settle_recompute(RunPlan& plan, const Cluster& cluster) {
 
 }  // namespace
 
-RunCluster cluster_of(RunPlan& plan) {
+Cluster cluster_of(RunPlan& plan) {
   const auto path = planner::find_config("clusters", plan.cluster);
-  planner::PlanInputs documents;
-  documents.cluster = planner::load_cluster_document(path);
-  ClusterSpec spec = read_cluster(documents.cluster);
-  std::vector<std::string> overrides;
+  const ClusterSpec spec = read_cluster(planner::load_cluster_document(path));
   if (const auto* machine = std::get_if<ClusterTemplate>(&spec.machine)) {
-    const std::int64_t all = machine->gpus_per_node, used = used_of(all, plan.world);
-    overrides = planner::overrides_of_used_gpus(spec, used);
-    if (!overrides.empty()) {
+    const std::int64_t all = machine->gpus_per_node, used = used_per_node(*machine, plan.world);
+    if (used < all)
       plan.defaults.push_back(fmt::format("cluster {}: {} of {} GPUs in each NVLink domain", plan.cluster, used, all));
-      planner::apply_overrides(documents, overrides);
-      spec = read_cluster(documents.cluster);
-    }
   }
-  return {planner::build_cluster_of(path, spec, plan.world), std::move(overrides)};
+  return planner::build_cluster_of(path, spec, plan.world);
 }
 
 void settle(RunPlan& plan, const profiler::RunRow& row, const Cluster& cluster) {

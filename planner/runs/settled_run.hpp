@@ -8,14 +8,9 @@
 
 namespace moeplan::runs {
 
-struct RunCluster {
-  Cluster cluster;
-  std::vector<std::string> overrides = {};  // of the cluster's file, where not all GPUs of a node are used
-};
-
 /// The cluster of a run, and a note in its defaults if it does not use all GPUs of each NVLink domain. Raises
 /// InputError.
-[[nodiscard]] RunCluster cluster_of(RunPlan& plan);
+[[nodiscard]] Cluster cluster_of(RunPlan& plan);
 
 /// Settles the all-to-all (rows are deduplicated between nodes only) and, for a run that was timed and whose
 /// recomputation is not known, the least recomputation that fits; with notes in the plan.

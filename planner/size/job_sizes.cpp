@@ -152,8 +152,8 @@ std::vector<std::int64_t> whole_nodes(const ClusterSpec& cluster, std::int64_t m
   std::vector<std::int64_t> out;
   if (const auto* machine = std::get_if<ClusterTemplate>(&cluster.machine)) {
     const std::int64_t nodes = machine->fabric ? kMostWorld : machine->nodes;
-    for (std::int64_t n = 1; n <= nodes && n * machine->gpus_per_node <= most; ++n)
-      out.push_back(n * machine->gpus_per_node);
+    const std::int64_t gpus = machine->used_per_node.value_or(machine->gpus_per_node);
+    for (std::int64_t n = 1; n <= nodes && n * gpus <= most; ++n) out.push_back(n * gpus);
     return out;
   }
   std::map<int, std::int64_t> gpus_of_node;

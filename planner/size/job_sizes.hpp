@@ -36,8 +36,8 @@ class JobSizes {
   std::function<bool(std::int64_t)> allows_;
 };
 
-/// The numbers of GPUs in whole nodes up to `most`, sorted: a template with a fabric has as many nodes as needed, other
-/// clusters have those that exist.
+/// The numbers of GPUs in whole nodes, or in what is used of them, up to `most`, sorted: a template with a fabric has
+/// as many nodes as needed, other clusters have those that exist.
 [[nodiscard]] std::vector<std::int64_t> whole_nodes(const ClusterSpec& cluster, std::int64_t most);
 
 /// Whether so many GPUs can be divided into pipelines, shards and replicas that divide the model and the global batch.

@@ -183,6 +183,44 @@ TEST_CASE("a dragonfly joins every two groups") {
   }
 }
 
+namespace {
+
+ClusterTemplate racks(std::int64_t nodes) {
+  return {.nodes = nodes,
+          .gpus_per_node = 72,
+          .intra_node = NvSwitch{.bandwidth = BytesPerSecond(900e9), .latency = Seconds(1e-6)},
+          .fabric = Fabric{.kind = FabricKind::RailOptimised,
+                           .nics_per_node = 36,
+                           .nic_bandwidth = BytesPerSecond(100e9),
+                           .latency = Seconds(1e-6),
+                           .oversubscription = 1,
+                           .nodes_per_leaf = 8}};
+}
+
+}  // namespace
+
+TEST_CASE("jobs that racks do not divide use as many GPUs of each as divide them") {
+  CHECK(used_per_node(racks(1), 48) == 72);   // one rack is enough
+  CHECK(used_per_node(racks(1), 144) == 72);  // divided
+  CHECK(used_per_node(racks(1), 8192) == 64);
+  CHECK(used_per_node(racks(1), 96) == 48);
+  CHECK(used_per_node(racks(1), 1018) == 72);  // twice a prime number: nothing divides it
+  CHECK(used_per_node(racks(8), 512) == 64);
+  CHECK(used_per_node(racks(7), 504) == 72);
+  CHECK(used_per_node(racks(7), 480) == 72);  // 60 of each would need an eighth
+  ClusterTemplate said = racks(1);
+  said.used_per_node = 70;
+  CHECK(used_per_node(said, 8192) == 70);
+  ClusterTemplate hosts = racks(1);
+  hosts.gpus_per_node = 8;
+  CHECK(used_per_node(hosts, 12) == 8);  // no racks
+
+  const ClusterTemplate used = used_part(racks(1), 128);
+  CHECK(used.gpus_per_node == 64);
+  CHECK(used.fabric->nics_per_node == 32);
+  CHECK(used_part(racks(1), 144) == racks(1));
+}
+
 TEST_CASE("a PCIe tree has switches below bridges") {
   const std::string pcie =
       "gpus_per_switch: 2, switches_per_bridge: 2, pcie_bandwidth: 16 GB/s, inter_bridge_bandwidth: 20 GB/s, "

@@ -211,6 +211,24 @@ TEST_CASE("large worlds are built and routed on demand in well under a second") 
   CHECK(took.count() < 5);  // loose: sanitizers and busy machines
 }
 
+TEST_CASE("a cluster of racks has the GPUs that are used of each") {
+  const auto built = [](const std::string& template_key, std::optional<std::int64_t> world) {
+    return build_cluster(
+        cluster_from("template:\n  nodes: 2\n  gpus_per_node: 72\n" + template_key +
+                     "  intra_node: {kind: nvswitch, bandwidth: 900 GB/s, latency: 1 us}\n"
+                     "  fabric: {kind: single_switch, nics_per_node: 72, nic_bandwidth: 400 Gbps, latency: 1 us}"),
+        world);
+  };
+  CHECK(built("", 144).ranks_per_node() == 72);
+  CHECK(built("", 256).ranks_per_node() == 64);
+  CHECK(built("", std::nullopt).world_size() == 144);
+  CHECK(built("  used_per_node: 64\n", std::nullopt).world_size() == 128);
+  const Cluster whole = built("  used_per_node: 72\n", 256);
+  CHECK(whole.node_of_rank[71] == 0);
+  CHECK(whole.node_of_rank[72] == 1);
+  REQUIRE_THROWS_WITH(built("  used_per_node: 73\n", 256), Catch::Contains("used_per_node") && Catch::Contains("72"));
+}
+
 TEST_CASE("several ranks may share each GPU") {
   const std::string machine =
       "template:\n  nodes: 1\n  gpus_per_node: 2\n  intra_node: {kind: nvswitch, bandwidth: 100 GB/s, latency: 1 us}\n"

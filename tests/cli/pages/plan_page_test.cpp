@@ -209,4 +209,21 @@ TEST_CASE("A page of what is infeasible says first what would fit, in 100 column
                           Catch::Contains("Not feasible, by reason:"));
 }
 
+TEST_CASE("plan says how many GPUs of each rack it uses where whole racks do not divide the job") {
+  const Cli cli;
+  const Arguments job = with(planned("gb300_nvl72", "schemoe_gpt2_tiny_moe", "96"), {"--budget", "1"});
+  const std::string line = "48 of the 72 GPUs of each are used, since 72 do not divide the job";
+  CHECK_THAT(unwrapped(cli.run(job).out), Catch::Contains(line));
+  CHECK_THAT(unwrapped(cli.run(with(job, {"-C", "cluster.template.used_per_node=72"})).out), !Catch::Contains(line));
+  const Ran wrong = cli.run(with(job, {"-C", "cluster.template.used_per_node=73"}));
+  CHECK(wrong.code == 2);
+  CHECK_THAT(wrong.err, Catch::Contains("used_per_node"));
+}
+
+TEST_CASE("Where a plan does not fit on a part of a rack, a larger part is named") {
+  const Ran ran = Cli().run(planned("gb200_nvl72", "gpt_oss_120b", "8"));
+  CHECK(ran.code != 0);
+  CHECK_THAT(unwrapped(ran.err), Catch::Contains("a plan fits on 16 GPUs"));
+}
+
 }  // namespace moeplan::tests::plan_page_test

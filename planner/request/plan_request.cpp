@@ -116,6 +116,15 @@ void check_degrees(const PlanRequest& r, std::int64_t world) {
   wrong.throw_if_any();
 }
 
+/// A layout says where the layers of multi-token prediction are, and whether there are any.
+void check_layout(const PipelineLayout& layout, const Workload& workload) {
+  if (layout.empty() || workload.mtp_layers == 0 || workload.mtp_layers == layout.mtp_layers()) return;
+  throw InputError({{"--layout"},
+                    "",
+                    fmt::format("has {} layers of multi-token prediction (m), and workload.mtp_layers is {}",
+                                layout.mtp_layers(), workload.mtp_layers)});
+}
+
 /// Decisions that the user fixed and that the framework does not have.
 void check_decisions(const PlanRequest& r, const Framework& framework) {
   Diagnostics wrong;
@@ -227,6 +236,7 @@ PlanJob load_job(const PlanRequest& r) {
   const bool is_default_batch = has_default_batch(r, documents);
   if (is_default_batch) fit_default_batch(documents, inputs, cluster.world_size());
   check_degrees(r, cluster.world_size());
+  check_layout(space.layout, inputs.workload);
   check_dispatcher(space, cluster, "--dispatcher");
   check_codec(space, inputs.workload, "--codec");
   return {std::move(documents), std::move(inputs), std::move(cluster), std::move(space), is_default_batch};

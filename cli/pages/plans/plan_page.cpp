@@ -100,11 +100,13 @@ std::string gate_line(const PlanReport& r) {
 /// Layers of multi-token prediction that the plan does not train.
 std::string left_out_text(const PlanReport& r) {
   if (r.inputs.workload.mode != Mode::Train) return "";
+  const planner::Candidate& candidate = r.result.ranked.front().candidate;
   const std::int64_t all = r.inputs.model.num_mtp_layers;
-  const std::int64_t left = all - planner::mtp_layers_of(r.inputs.workload, r.result.ranked.front().candidate);
+  const std::int64_t left = all - planner::mtp_layers_of(r.inputs.workload, candidate);
   if (left <= 0) return "";
-  return in_lines(fmt::format("{} layer{} of multi-token prediction {} not trained along: -C workload.mtp_layers={}",
-                              left, left == 1 ? "" : "s", left == 1 ? "is" : "are", all));
+  const std::string with = candidate.layout.empty() ? fmt::format("-C workload.mtp_layers={}", all) : "m in --layout";
+  return in_lines(fmt::format("{} layer{} of multi-token prediction {} not trained along: {}", left,
+                              left == 1 ? "" : "s", left == 1 ? "is" : "are", with));
 }
 
 /// What is left out, approximated, priced beyond any measurement, or assumed: what a reader must know to trust the

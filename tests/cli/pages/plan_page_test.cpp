@@ -226,4 +226,13 @@ TEST_CASE("Where a plan does not fit on a part of a rack, a larger part is named
   CHECK_THAT(unwrapped(ran.err), Catch::Contains("a plan fits on 16 GPUs"));
 }
 
+TEST_CASE("A layout and the workload do not contradict each other about multi-token prediction") {
+  const Arguments job =
+      with(planned("dgx_h100", "deepseek_v3", "256"), {"--pp", "2", "--layout", "Et*30|t*31L", "--budget", "1"});
+  const Ran ran = Cli().run(with(job, {"-C", "workload.mtp_layers=1"}));
+  CHECK(ran.code == 2);
+  CHECK_THAT(ran.err, Catch::Contains("--layout: has 0 layers of multi-token prediction (m), and workload.mtp_layers "
+                                      "is 1"));
+}
+
 }  // namespace moeplan::tests::plan_page_test

@@ -78,8 +78,7 @@ struct ExpertGroups {
 /// about placements.
 struct RoutingTable {
   RoutingCounts counts;  // by source (a rank's position in its pipeline stage) and expert (or slot)
-  GroupId holders;  // position p of this family holds the p-th contiguous share of the experts (if they do not divide,
-                    // the first shares have one more)
+  GroupId holders;       // position p of this family holds the p-th contiguous share of the experts (share_of_experts)
   std::int64_t top_k = 1;  // experts per token
   /// By slot; none: an empty slot, without weights or tokens. Every expert has one home. Empty vector: no placement,
   /// expert e is the only expert of slot e.

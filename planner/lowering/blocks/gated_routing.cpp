@@ -18,11 +18,8 @@ IsNear same_node(const Candidate& candidate, std::int64_t num_experts, std::int6
   Program scratch;
   const Groups groups = add_groups(scratch, candidate.degrees, candidate.rank_order);
   const GroupFamily holders = scratch.group(groups.ep);
-  const std::int64_t base = num_experts / holders.size, extra = num_experts % holders.size;
   return [=](RankId source, ExpertId expert) {
-    const std::int64_t e = expert.value();
-    const std::int64_t in_larger = extra * (base + 1);  // experts of the first holders, which have one more each
-    const std::int64_t position = e < in_larger ? e / (base + 1) : extra + (e - in_larger) / base;
+    const std::int64_t position = expert.value() * holders.size / num_experts;  // as in share_of_experts()
     return holders.member(source, position).value() / ranks_per_node == source.value() / ranks_per_node;
   };
 }

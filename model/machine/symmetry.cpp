@@ -387,9 +387,10 @@ std::unique_ptr<SymmetricView> make_view(const RankedTopology& ranks, SymmetryCa
 /// Candidate numbers of representatives, ascending.
 std::set<std::int64_t> counts_of_representatives(const RankedTopology& ranks, const SymmetryQuery& query) {
   constexpr std::int64_t kMostRoutes = std::int64_t{1} << 20U;  // assumed: limits their memory to about 200 MB
-  std::set<std::int64_t> counts{1};
+  std::int64_t fixed = 1;  // all divide the ranks
+  for (const std::int64_t n : query.fixed) fixed = std::lcm(fixed, n);
+  std::set<std::int64_t> counts{1, fixed};
   counts.insert(ranks.natural_boundaries.begin(), ranks.natural_boundaries.end());
-  counts.insert(query.fixed.begin(), query.fixed.end());
   const std::int64_t world = ranks.world_size(), in_node = ranks.ranks_per_node();
   std::erase_if(counts,
                 [&](std::int64_t n) { return n > 1 && (n > in_node || n == world || n * world > kMostRoutes); });

@@ -1,6 +1,7 @@
 #include "model/program/equal_ranks.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -12,19 +13,32 @@ namespace moeplan {
 
 namespace {
 
-/// Whether all holders get equal counts from all sources, expert by expert of their ranges.
-bool even_holders(const Program& program, const RoutingTable& table) {
-  const std::int64_t experts = table.counts.experts(), holders = program.group(table.holders).size;
-  if (!table.counts.same_for_all_sources() || !table.slots.empty() || experts % holders != 0) return false;
-  if (table.counts.is_uniform()) return true;
-  for (std::int64_t e = experts / holders; e < experts; ++e) {
-    const std::int64_t before = e - experts / holders;
-    if (table.counts.at(RankId(0), ExpertId(static_cast<std::int32_t>(e))) !=
-        table.counts.at(RankId(0), ExpertId(static_cast<std::int32_t>(before)))) {
-      return false;
-    }
+/// Whether the counts of all sources, which are equal, repeat after every `step` experts.
+bool repeat_after(const RoutingCounts& counts, std::int64_t step) {
+  if (counts.is_uniform()) return true;
+  const auto at = [&](std::int64_t e) { return counts.at(RankId(0), ExpertId(static_cast<std::int32_t>(e))); };
+  for (std::int64_t e = step; e < counts.experts(); ++e) {
+    if (at(e) != at(e - step)) return false;
   }
   return true;
+}
+
+/// The least number of holders after which numbers of experts and, from all sources, their counts repeat, expert by
+/// expert: 1 if all holders are even; all of them if sources differ or experts are placed.
+std::int64_t period_of_holders(const Program& program, const RoutingTable& table) {
+  const std::int64_t experts = table.counts.experts(), holders = program.group(table.holders).size;
+  if (!table.counts.same_for_all_sources() || !table.slots.empty()) return holders;
+  for (std::int64_t period = holders / std::gcd(experts, holders); period < holders; ++period) {
+    if (holders % period == 0 && experts * period % holders == 0 &&
+        repeat_after(table.counts, experts * period / holders))
+      return period;
+  }
+  return holders;
+}
+
+/// Whether all holders get equal counts from all sources, expert by expert of their ranges.
+bool even_holders(const Program& program, const RoutingTable& table) {
+  return table.counts.same_for_all_sources() && table.slots.empty() && period_of_holders(program, table) == 1;
 }
 
 /// The groups whose members get different parts of `n` rows along a path (some rank gets other rows, or parts are not
@@ -91,7 +105,7 @@ class Query {
     if (!table.counts.same_for_all_sources() || !table.slots.empty()) return false;
     const GroupFamily& holders = program_.group(table.holders);
     note_group(holders);
-    if (!even_holders(program_, table)) fix(holders);
+    fix(holders, period_of_holders(program_, table));
     return true;
   }
 
@@ -119,12 +133,15 @@ class Query {
     query_.boundaries.push_back(family.stride * family.size);
   }
 
-  /// Marks the family as fixed: its members are distinguishable by position.
-  void fix(const GroupFamily& family) {
-    if (family.size == 1) return;
+  /// Marks the family as fixed: its members are distinguishable by position, or by position modulo `period`, which
+  /// divides their number.
+  void fix(const GroupFamily& family, std::int64_t period) {
+    if (period == 1) return;
     note_group(family);
-    query_.fixed.push_back(family.stride * family.size);
+    query_.boundaries.push_back(family.stride * period);
+    query_.fixed.push_back(family.stride * period);
   }
+  void fix(const GroupFamily& family) { fix(family, family.size); }
 
   /// Whether all ranks hold equally many rows.
   bool note_rows(const Rows& rows) {
@@ -154,13 +171,7 @@ class Query {
     if (c.collective != Collective::AllGather && row_count(program_, rows, RankId(0)) % family.size != 0) {
       return fix(family);
     }
-    const std::int64_t per_node = members_per_node(program_, family);
-    query_.rings.push_back({family.size, family.stride, per_node});
-    // Between nodes there is a ring for each member of a node. If a block does not divide among them, members of a node
-    // send different numbers of bytes.
-    const std::int64_t whole = byte_count(program_, operation.reads.front(), RankId(0));
-    const std::int64_t block = c.collective == Collective::AllGather ? whole : whole / family.size;
-    if (per_node < family.size && block % per_node != 0) query_.fixed.push_back(family.stride * per_node);
+    query_.rings.push_back({family.size, family.stride, members_per_node(program_, family)});
   }
 
   /// Parts of an exchange depend on the difference of block numbers modulo their count.

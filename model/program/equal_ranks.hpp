@@ -22,7 +22,8 @@ namespace moeplan {
 /// The symmetry (symmetric_view) that a cluster must have for ranks of the Program to be images of each other; none if
 /// their data differ irregularly: counts that differ between sources, placed experts, messages between pipeline stages.
 /// Anything that depends on a rank's position in a group (experts that do not divide or have different loads, rows that
-/// do not divide, leaders, a broadcast's root, a tree) makes the group `fixed`. Sufficient, not necessary.
+/// do not divide, leaders, a broadcast's root, a tree) makes the group `fixed`, or where it repeats in the group a
+/// period of it. Sufficient, not necessary.
 [[nodiscard]] std::optional<SymmetryQuery> symmetry_query(const Program& program);
 
 /// The view of the cluster by its representatives, if all its ranks execute the Program and provably do the same as

@@ -258,16 +258,19 @@ class FlowBytes {
   [[nodiscard]] bool is_chain() const { return c_.collective == Collective::Broadcast; }
   [[nodiscard]] bool has_across() const { return per_node_ > 1 && per_node_ < family_.size; }
 
+  /// Rounded up: how a collective divides some bytes among its rings is its own affair.
+  [[nodiscard]] std::int64_t of_one_ring(std::int64_t bytes) const { return ceil_div(bytes, per_node_); }
+
   /// Inside the node: all rings except the one that leaves the node here.
   void add_along(std::int64_t from, std::int64_t to, std::vector<Flow>& flows) const {
     if (from == to) return;
     const std::int64_t all = ring_bytes(from, to);
-    const std::int64_t bytes = has_across() ? all - part(all, to % per_node_, per_node_) : all;
+    const std::int64_t bytes = has_across() ? all - of_one_ring(all) : all;
     if (bytes > 0) flows.push_back({rank(from), rank(to), bytes});
   }
   void add_across(std::int64_t from, std::int64_t to, std::vector<Flow>& flows) const {
     if (!has_across()) return;
-    const std::int64_t bytes = part(ring_bytes(from, to), to % per_node_, per_node_);
+    const std::int64_t bytes = of_one_ring(ring_bytes(from, to));
     if (bytes > 0) flows.push_back({rank(from), rank(to), bytes});
   }
 

@@ -131,6 +131,44 @@ TEST_CASE("Experts with unequal loads have equal holders where the loads repeat 
   }
 }
 
+TEST_CASE("Where experts do not divide, the ranks of a period simulated for all give what all ranks give", "[slow]") {
+  struct Case {
+    std::int64_t experts, ep, esp, period;  // in holders
+  };
+  Workload w = workload();
+  w.capacity_factor.reset();  // 512 x 2 selections: loads of experts differ, too
+  for (const char* machine : {"hgx_h200", "fastermoe_trevor"}) {
+    const Cluster cluster = tests::built_cluster(machine, 16);
+    for (const Case& of : {Case{12, 8, 1, 2}, Case{20, 16, 1, 4}, Case{12, 8, 2, 2}, Case{6, 4, 1, 2}, Case{6, 4, 2, 2},
+                           Case{4, 16, 1, 4}, Case{10, 4, 4, 2}}) {
+      ModelSpec m = model();
+      std::get<Moe>(m.layers.front().pattern.front().ffn).num_experts = of.experts;
+      for (const auto& schedule : schedules()) {
+        for (const auto& all_to_all : all_to_alls()) {
+          Candidate c;
+          c.degrees = {1, 16 / of.esp, 1, of.esp, 16 / (of.ep * of.esp), of.ep, of.esp};
+          c.schedule = schedule->name();
+          c.all_to_all = all_to_all->name();
+          if (infeasibility(m, w, c, cluster.ranks_per_node())) continue;
+          CAPTURE(machine, of.experts, of.ep, of.esp, schedule->name(), all_to_all->name());
+          const Program program = lower_iteration(m, w, c, cluster.ranks_per_node());
+          const SymmetricView* view = representatives_view(program, cluster);
+          if (c.all_to_all->name() == "linear" && c.schedule->name() == "baseline" && cluster.name == "hgx_h200") {
+            REQUIRE(view);
+            CHECK(view->representatives == of.period * of.esp);
+          }
+          const Timeline some = simulate(program, cluster, {.keep_spans = true});
+          const Timeline all = simulate(program, cluster, {.keep_spans = true, .use_symmetry = false});
+          const auto makespan = static_cast<double>(all.makespan.picoseconds());
+          const double tolerance = std::max(2000.0, 1e-9 * makespan);
+          CHECK(std::abs(static_cast<double>((some.makespan - all.makespan).picoseconds())) <= tolerance);
+          CHECK(link_difference(some, all) < 1e-9);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("One node simulated for all gives what all nodes simulated give", "[slow]") {
   const ModelSpec spec = model();
   const Moe& moe = std::get<Moe>(spec.layers.front().pattern.front().ffn);

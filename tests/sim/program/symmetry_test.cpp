@@ -182,7 +182,7 @@ TEST_CASE("random programs give the same timeline with one node simulated for al
   CHECK(several > seen / 2);
 }
 
-TEST_CASE("Rings whose blocks do not divide leave the ranks of a node as representatives") {
+TEST_CASE("One rank represents all in rings with equal blocks, however these are divided among the rings") {
   const Cluster cluster = tests::built_cluster("hgx_h200", 16);
   Program p = tests::one_block(16, {{"all", 16, 1}, {"node", 8, 1}});
   p.ranks_per_node = cluster.ranks_per_node();
@@ -191,15 +191,13 @@ TEST_CASE("Rings whose blocks do not divide leave the ranks of a node as represe
     const SymmetricView* view = representatives_view(p, cluster);
     return view ? view->representatives : 16;
   };
-  SECTION("one rank represents all where each of the eight rings carries an equal part of a block") {
+  SECTION("each of the eight rings carries an equal part of a block, rounded up") {
     CHECK(representatives(0, 16 * 16) == 1);
-  }
-  SECTION("eight do where it does not, because the parts depend on the place in the node alone") {
-    CHECK(representatives(0, 16 * 1'000'005) == 8);
+    CHECK(representatives(0, 16 * 1'000'005) == 1);
     check_simulations(p, cluster);
   }
   SECTION("all ranks differ where the blocks do") { CHECK(representatives(0, 16 * 16 + 1) == 16); }
-  SECTION("one does in a group inside a node, because it has one ring, which carries whole blocks") {
+  SECTION("a group inside a node has one ring, which carries whole blocks") {
     CHECK(representatives(1, 8 * 1'000'005) == 1);
     check_simulations(p, cluster);
   }

@@ -248,6 +248,15 @@ std::vector<std::int64_t> kind_of(const Program& program, const RankDigits& digi
   return kind;
 }
 
+/// The number of ranks after which kinds repeat.
+std::int64_t period_of_kinds(const Program& program, const RankDigits& digits) {
+  std::int64_t period = 1;
+  const auto add = [&](const GroupFamily& family) { period = std::lcm(period, family.stride * family.size); };
+  for (const RoutingTable& table : program.routings) add(program.group(table.holders));
+  for (const GroupId g : digits.shares) add(program.group(g));
+  return period;
+}
+
 }  // namespace
 
 bool even_rows(const Program& program, const Rows& rows) {
@@ -264,7 +273,9 @@ std::vector<RankId> ranks_that_differ(const Program& program) {
   if (are_even && digits.shares.empty() && digits.neighbours.empty()) return {RankId(0)};
   std::vector<RankId> ranks;
   std::set<std::vector<std::int64_t>> kinds;
-  for (std::int64_t r = 0; r < program.ranks_per_stage(); ++r) {
+  const std::int64_t all = program.ranks_per_stage();
+  const std::int64_t looked_at = have_kinds ? std::min(all, period_of_kinds(program, digits)) : all;
+  for (std::int64_t r = 0; r < looked_at; ++r) {
     const RankId rank(static_cast<std::int32_t>(r));
     if (!have_kinds || kinds.insert(kind_of(program, digits, rank)).second) ranks.push_back(rank);
   }

@@ -92,6 +92,18 @@ std::vector<std::int64_t> boundaries_of(const Topology&) { return {}; }
 
 }  // namespace
 
+std::int64_t RankedTopology::ranks_per_node() const {
+  std::int64_t first = 0;
+  while (first < world_size() && node_of_rank[static_cast<std::size_t>(first)] == node_of_rank[0]) ++first;
+  for (std::int64_t r = 0; r < world_size(); ++r) {
+    const bool begins = r % first == 0;
+    const bool parts =
+        r > 0 && node_of_rank[static_cast<std::size_t>(r)] != node_of_rank[static_cast<std::size_t>(r - 1)];
+    if (r > 0 && begins != parts) return 1;
+  }
+  return world_size() % first == 0 ? first : 1;
+}
+
 std::int64_t Cluster::ranks_per_node() const { return ranked_topology().ranks_per_node(); }
 
 const SymmetricView* symmetric_view(const Cluster& cluster, const SymmetryQuery& query) {

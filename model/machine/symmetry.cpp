@@ -59,9 +59,8 @@ LinkImages turn_digit(const RankedTopology& ranks, const Automorphisms& automorp
 
 /// What the rotations of digits give, whatever rings the traffic has.
 struct Rotations {
-  std::vector<std::int64_t> cuts;  // representatives | ... | world
-  SymmetricView view;              // without rings
-  std::vector<bool> never_binds;   // by orbit
+  SymmetricView view;             // without rings
+  std::vector<bool> never_binds;  // by orbit
   // By representative: the number of each orbit's links on routes from it, and on routes to it.
   std::map<std::int64_t, std::vector<std::int32_t>> left, entered;
   std::map<RingFamily, std::optional<std::vector<SymmetricView::RingRoutes>>> rings;
@@ -228,7 +227,7 @@ std::optional<SymmetricView::OrbitRoute> even_route(const RankedTopology& ranks,
   for (std::int64_t r = representative; r < ranks.world_size(); r += representatives) {
     const std::int64_t end = to[static_cast<std::size_t>(r)];
     if (end % representatives != peer) return std::nullopt;
-    const std::int64_t image = turned_back(rotations.cuts, r, end);
+    const std::int64_t image = turned_back(rotations.view.digits, r, end);
     ++edges[view.route_between(RankId(to_index(representative)), RankId(to_index(image)))];
   }
   for (const auto& [path, count] : edges) {
@@ -307,11 +306,25 @@ std::optional<std::vector<std::int64_t>> cuts_of(const RankedTopology& ranks, co
   return cuts;
 }
 
+/// Rotations of other digits that turn links into the same ones, as those of these digits; null if there are none.
+std::unique_ptr<Rotations> with_equal_orbits(const SymmetryCache::State& state, const std::vector<std::int64_t>& cuts,
+                                             const std::vector<Index>& orbit) {
+  for (const auto& [other_cuts, other] : state.rotations) {
+    if (!other || other_cuts.front() != cuts.front() || *other->view.orbits != orbit) continue;
+    auto made = std::make_unique<Rotations>(*other);
+    made->view.digits = cuts;
+    made->rings.clear();
+    return made;
+  }
+  return nullptr;
+}
+
 std::unique_ptr<Rotations> make_rotations(const RankedTopology& ranks, SymmetryCache::State& state,
                                           const std::vector<std::int64_t>& cuts) {
   auto orbit = link_orbits(ranks, state, cuts);
   if (!orbit) return nullptr;
   const std::int64_t representatives = cuts.front();
+  if (auto known = with_equal_orbits(state, cuts, *orbit)) return known;
   for (std::int64_t a = std::ssize(state.routes); a < representatives; ++a) {
     const RoutesFrom routes(ranks.topology, ranks.routes, ranks.gpu_of_rank[to_index(a)]);
     std::vector<Route>& by_rank = state.routes.emplace_back();
@@ -320,7 +333,6 @@ std::unique_ptr<Rotations> make_rotations(const RankedTopology& ranks, SymmetryC
   }
   const std::span<const std::vector<Route>> routes(state.routes.data(), static_cast<std::size_t>(representatives));
   auto made = std::make_unique<Rotations>();
-  made->cuts = cuts;
   SymmetricView* view = &made->view;
   view->representatives = representatives;
   view->digits = cuts;
@@ -387,7 +399,7 @@ std::unique_ptr<SymmetricView> make_view(const RankedTopology& ranks, SymmetryCa
 /// Candidate numbers of representatives, ascending.
 std::set<std::int64_t> counts_of_representatives(const RankedTopology& ranks, const SymmetryQuery& query) {
   constexpr std::int64_t kMostRoutes = std::int64_t{1} << 20U;  // assumed: limits their memory to about 200 MB
-  std::int64_t fixed = 1;  // all divide the ranks
+  std::int64_t fixed = 1;                                       // all divide the ranks
   for (const std::int64_t n : query.fixed) fixed = std::lcm(fixed, n);
   std::set<std::int64_t> counts{1, fixed};
   counts.insert(ranks.natural_boundaries.begin(), ranks.natural_boundaries.end());
@@ -406,18 +418,6 @@ RankId SymmetricView::turned(RankId first, RankId rank) const {
     out += (rank.value() / unit - first.value() / unit + base * digits.back()) % base * unit;
   }
   return RankId(static_cast<std::int32_t>(out));
-}
-
-std::int64_t RankedTopology::ranks_per_node() const {
-  std::int64_t first = 0;
-  while (first < world_size() && node_of_rank[static_cast<std::size_t>(first)] == node_of_rank[0]) ++first;
-  for (std::int64_t r = 0; r < world_size(); ++r) {
-    const bool begins = r % first == 0;
-    const bool parts =
-        r > 0 && node_of_rank[static_cast<std::size_t>(r)] != node_of_rank[static_cast<std::size_t>(r - 1)];
-    if (r > 0 && begins != parts) return 1;
-  }
-  return world_size() % first == 0 ? first : 1;
 }
 
 SymmetryCache::SymmetryCache() : state_(std::make_unique<State>()) {}

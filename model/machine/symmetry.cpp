@@ -399,7 +399,7 @@ std::unique_ptr<SymmetricView> make_view(const RankedTopology& ranks, SymmetryCa
 /// Candidate numbers of representatives, ascending.
 std::set<std::int64_t> counts_of_representatives(const RankedTopology& ranks, const SymmetryQuery& query) {
   constexpr std::int64_t kMostRoutes = std::int64_t{1} << 20U;  // assumed: limits their memory to about 200 MB
-  std::int64_t fixed = 1;                                       // all divide the ranks
+  std::int64_t fixed = 1;
   for (const std::int64_t n : query.fixed) fixed = std::lcm(fixed, n);
   std::set<std::int64_t> counts{1, fixed};
   counts.insert(ranks.natural_boundaries.begin(), ranks.natural_boundaries.end());

@@ -1,9 +1,6 @@
 // What a run's plan becomes on its cluster: the GPUs that it uses of each node, its exchange, its recomputation.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "planner/runs/run_plan.hpp"
 
 namespace moeplan::runs {

@@ -28,12 +28,13 @@ std::vector<std::int64_t> degrees_of(const std::optional<std::int64_t>& fixed, s
   return n % *fixed == 0 ? std::vector{*fixed} : std::vector<std::int64_t>{};
 }
 
-std::int64_t largest_node(const ClusterSpec& cluster) {
-  if (const auto* machine = std::get_if<ClusterTemplate>(&cluster.machine)) return machine->gpus_per_node;
+/// Of those that a job of `gpus` uses.
+std::int64_t largest_node(const ClusterSpec& cluster, std::int64_t gpus) {
+  if (const auto* machine = std::get_if<ClusterTemplate>(&cluster.machine)) return used_per_node(*machine, gpus);
   std::int64_t last = 0, most = 1;
-  for (const std::int64_t gpus : whole_nodes(cluster, kMostWorld)) {
-    most = std::max(most, gpus - last);
-    last = gpus;
+  for (const std::int64_t so_far : whole_nodes(cluster, kMostWorld)) {
+    most = std::max(most, so_far - last);
+    last = so_far;
   }
   return most;
 }
@@ -169,7 +170,7 @@ std::vector<std::int64_t> whole_nodes(const ClusterSpec& cluster, std::int64_t m
 }
 
 bool divides_job(const Inputs& inputs, const SearchSpace& space, std::int64_t gpus) {
-  const std::int64_t layers = inputs.model.num_layers(), node = largest_node(inputs.cluster);
+  const std::int64_t layers = inputs.model.num_layers(), node = largest_node(inputs.cluster, gpus);
   for (const std::int64_t pp : degrees_of(space.pp, gpus, std::max(layers, std::ssize(space.layout.parts)))) {
     for (const std::int64_t cp : degrees_of(space.cp, gpus / pp, most_context_parallel(inputs.workload))) {
       for (const std::int64_t tp : degrees_of(space.tp, gpus / pp / cp, node)) {

@@ -30,13 +30,6 @@ Wanted wanted_of(std::int64_t exist, std::optional<std::int64_t> world, std::int
   return {ranks, ceil_div(ranks, ranks_per_gpu)};
 }
 
-/// The machine, with the GPUs alone that a job uses of each node.
-std::variant<ClusterTemplate, Topology> used_machine(const ClusterSpec& spec, std::optional<std::int64_t> world) {
-  const auto* machine = std::get_if<ClusterTemplate>(&spec.machine);
-  if (!machine) return spec.machine;
-  return used_part(*machine, ceil_div(world.value_or(0), spec.ranks_per_gpu));
-}
-
 Topology grown(const ClusterTemplate& machine, std::optional<std::int64_t> world, std::int64_t ranks_per_gpu) {
   const std::int64_t exist = machine.nodes * machine.gpus_per_node;
   const auto [ranks, gpus] = wanted_of(exist, world, ranks_per_gpu);
@@ -88,8 +81,6 @@ std::vector<std::int64_t> boundaries_of(const ClusterTemplate& machine) {
   return out;
 }
 
-std::vector<std::int64_t> boundaries_of(const Topology&) { return {}; }
-
 }  // namespace
 
 std::int64_t RankedTopology::ranks_per_node() const {
@@ -126,8 +117,11 @@ Route Cluster::route(RankId from, RankId to) const {
 }
 
 Cluster build_cluster(const ClusterSpec& spec, std::optional<std::int64_t> world) {
-  const std::variant<ClusterTemplate, Topology> used = used_machine(spec, world);
-  Topology topology = std::visit([&](const auto& machine) { return grown(machine, world, spec.ranks_per_gpu); }, used);
+  std::optional<ClusterTemplate> used;
+  if (const auto* machine = std::get_if<ClusterTemplate>(&spec.machine))
+    used = used_part(*machine, ceil_div(world.value_or(0), spec.ranks_per_gpu));
+  Topology topology = used ? grown(*used, world, spec.ranks_per_gpu)
+                           : grown(std::get<Topology>(spec.machine), world, spec.ranks_per_gpu);
   std::vector<VertexId> gpus = gpus_in_order(topology);
   if (world) gpus.resize(static_cast<std::size_t>(ceil_div(*world, spec.ranks_per_gpu)));
   if (const auto pair = unconnected_pair(topology, gpus)) {
@@ -153,9 +147,7 @@ Cluster build_cluster(const ClusterSpec& spec, std::optional<std::int64_t> world
   Routes routes(topology);
   // Rotating the ranks of one GPU is not a symmetry of the graph, so no symmetry is searched for.
   std::vector<std::int64_t> boundaries;
-  if (spec.ranks_per_gpu == 1) {
-    boundaries = std::visit([](const auto& machine) { return boundaries_of(machine); }, used);
-  }
+  if (spec.ranks_per_gpu == 1 && used) boundaries = boundaries_of(*used);
   return {.name = spec.name,
           .gpu = spec.gpu,
           .topology = std::move(topology),

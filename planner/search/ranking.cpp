@@ -221,24 +221,18 @@ void Ranking::settle() {
   }
 }
 
-/// The deferred candidates whose simulations do not take minutes; if there are none, those that take the least.
-std::vector<std::size_t> Ranking::quick_deferred() const {
-  std::vector<std::int64_t> flows;
-  for (const Deferred& d : deferred_) flows.push_back(exchange_flows(problem_, d.evaluated.candidate));
-  const std::int64_t most = std::max(space_.most_deferred_flows, *std::min_element(flows.begin(), flows.end()));
-  std::vector<std::size_t> out;
-  for (std::size_t i = 0; i < flows.size(); ++i) {
-    if (flows[i] <= most) out.push_back(i);
-  }
-  return out;
-}
-
 bool Ranking::price_deferred_alone() {
   if (!result_.ranked.empty() || deferred_.empty()) return false;
   std::vector<Seconds> bounds;
-  for (const Deferred& d : deferred_) bounds.push_back(d.bound);
-  std::vector<std::size_t> waiting = quick_deferred();
-  std::stable_sort(waiting.begin(), waiting.end(), [&](std::size_t a, std::size_t b) { return bounds[a] < bounds[b]; });
+  std::vector<std::int64_t> flows;
+  for (const Deferred& d : deferred_) {
+    bounds.push_back(d.bound);
+    flows.push_back(exchange_flows(problem_, d.evaluated.candidate));
+  }
+  // Those whose simulations take minutes are left out; if all do, all but those that take the least.
+  const std::int64_t most = std::max(space_.most_deferred_flows, *std::min_element(flows.begin(), flows.end()));
+  std::vector<std::size_t> waiting = by_bound(bounds);
+  std::erase_if(waiting, [&](std::size_t i) { return flows[i] > most; });
   std::vector<bool> is_priced(deferred_.size(), false);
   bool has_priced = false;
   in_rounds(

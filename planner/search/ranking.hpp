@@ -108,7 +108,6 @@ class Ranking {
   void rule_out(Seconds bound);
   void note_priced(const Evaluated& evaluated);
   void note(const Fits& fits, std::vector<InTurn>& known);
-  [[nodiscard]] std::vector<std::size_t> quick_deferred() const;
   [[nodiscard]] std::vector<Evaluated> priced_deferred(std::span<const std::size_t> which) const;
   void leave_deferred(const std::vector<bool>& is_priced);
   [[nodiscard]] std::optional<Recompute> enough_recomputation(const std::vector<Candidate>& feasible) const;

@@ -23,11 +23,13 @@ bool repeat_after(const RoutingCounts& counts, std::int64_t step) {
   return true;
 }
 
-/// The least number of holders after which numbers of experts and, from all sources, their counts repeat, expert by
-/// expert: 1 if all holders are even; all of them if sources differ or experts are placed.
+/// Whether all sources have equal counts and no expert is placed.
+bool has_equal_sources(const RoutingTable& table) { return table.counts.same_for_all_sources() && table.slots.empty(); }
+
+/// The least number of holders after which numbers of experts and, from all sources, which are equal, their counts
+/// repeat, expert by expert.
 std::int64_t period_of_holders(const Program& program, const RoutingTable& table) {
   const std::int64_t experts = table.counts.experts(), holders = program.group(table.holders).size;
-  if (!table.counts.same_for_all_sources() || !table.slots.empty()) return holders;
   for (std::int64_t period = holders / std::gcd(experts, holders); period < holders; ++period) {
     if (holders % period == 0 && experts * period % holders == 0 &&
         repeat_after(table.counts, experts * period / holders))
@@ -38,7 +40,8 @@ std::int64_t period_of_holders(const Program& program, const RoutingTable& table
 
 /// Whether all holders get equal counts from all sources, expert by expert of their ranges.
 bool even_holders(const Program& program, const RoutingTable& table) {
-  return table.counts.same_for_all_sources() && table.slots.empty() && period_of_holders(program, table) == 1;
+  const std::int64_t experts = table.counts.experts(), holders = program.group(table.holders).size;
+  return has_equal_sources(table) && experts % holders == 0 && repeat_after(table.counts, experts / holders);
 }
 
 /// The groups whose members get different parts of `n` rows along a path (some rank gets other rows, or parts are not
@@ -102,7 +105,7 @@ class Query {
 
   /// False if sources' counts differ, or experts are placed.
   bool note(const RoutingTable& table) {
-    if (!table.counts.same_for_all_sources() || !table.slots.empty()) return false;
+    if (!has_equal_sources(table)) return false;
     const GroupFamily& holders = program_.group(table.holders);
     note_group(holders);
     fix(holders, period_of_holders(program_, table));
@@ -264,9 +267,7 @@ bool even_rows(const Program& program, const Rows& rows) {
 }
 
 std::vector<RankId> ranks_that_differ(const Program& program) {
-  const bool have_kinds = std::all_of(program.routings.begin(), program.routings.end(), [](const RoutingTable& t) {
-    return t.counts.same_for_all_sources() && t.slots.empty();
-  });
+  const bool have_kinds = std::all_of(program.routings.begin(), program.routings.end(), has_equal_sources);
   const RankDigits digits = have_kinds ? rank_digits(program) : RankDigits{};
   const bool are_even = std::all_of(program.routings.begin(), program.routings.end(),
                                     [&](const RoutingTable& t) { return even_holders(program, t); });

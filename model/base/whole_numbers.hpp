@@ -13,10 +13,10 @@ namespace moeplan {
   return n * (index + 1) / count - n * index / count;
 }
 
-/// First item of part `index` when n items in order are divided into `count` contiguous parts, the first n % count of
-/// which have one item more than the others.
+/// First item of part `index` when n items in order are divided into `count` contiguous parts. Where they do not
+/// divide, some parts at equal intervals, the first one among them, have one item more than the others.
 [[nodiscard]] constexpr std::int64_t share_begin(std::int64_t n, std::int64_t index, std::int64_t count) {
-  return index * (n / count) + (index < n % count ? index : n % count);
+  return ceil_div(n * index, count);
 }
 
 }  // namespace moeplan

@@ -4,14 +4,11 @@
 
 namespace moeplan {
 
-ExpertRange share_of_experts(std::int64_t experts, std::int64_t position, std::int64_t holders) {
-  return {ceil_div(position * experts, holders), ceil_div((position + 1) * experts, holders)};
-}
-
 ExpertRange local_experts(const Program& program, RoutingId routing, RankId rank) {
   const RoutingTable& table = program.routings[routing.index()];
   const GroupFamily& family = program.group(table.holders);
-  return share_of_experts(table.counts.experts(), family.position(rank), family.size);
+  const std::int64_t experts = table.counts.experts(), position = family.position(rank);
+  return {share_begin(experts, position, family.size), share_begin(experts, position + 1, family.size)};
 }
 
 }  // namespace moeplan

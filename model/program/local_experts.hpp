@@ -14,11 +14,7 @@ struct ExpertRange {
   [[nodiscard]] std::int64_t size() const { return last - first; }
 };
 
-/// The experts of the holder at a position: from position x experts / holders, rounded up. Where they do not divide,
-/// some holders at equal intervals, the first one among them, have one more.
-[[nodiscard]] ExpertRange share_of_experts(std::int64_t experts, std::int64_t position, std::int64_t holders);
-
-/// The experts (or slots) that `rank` holds.
+/// The experts (or slots) that `rank` holds (share_begin).
 [[nodiscard]] ExpertRange local_experts(const Program& program, RoutingId routing, RankId rank);
 
 }  // namespace moeplan

@@ -77,8 +77,8 @@ struct ExpertGroups {
 /// expert: the first tokens to its first slot, and so on. Schedules, all-to-alls and engines therefore need not know
 /// about placements.
 struct RoutingTable {
-  RoutingCounts counts;  // by source (a rank's position in its pipeline stage) and expert (or slot)
-  GroupId holders;       // position p of this family holds the p-th contiguous share of the experts (share_of_experts)
+  RoutingCounts counts;    // by source (a rank's position in its pipeline stage) and expert (or slot)
+  GroupId holders;         // position p of this family holds the p-th contiguous share of the experts (share_begin)
   std::int64_t top_k = 1;  // experts per token
   /// By slot; none: an empty slot, without weights or tokens. Every expert has one home. Empty vector: no placement,
   /// expert e is the only expert of slot e.

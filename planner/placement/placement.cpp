@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "model/program/local_experts.hpp"
+#include "model/base/whole_numbers.hpp"
 
 namespace moeplan::planner {
 
@@ -69,8 +69,7 @@ std::vector<std::int64_t> slots_filled(const Placement& placement, std::int64_t 
 Placement contiguous_placement(std::int64_t experts, std::int64_t ranks) {
   std::vector<std::int64_t> homes(static_cast<std::size_t>(experts));
   for (std::int64_t r = 0; r < ranks; ++r) {
-    const ExpertRange held = share_of_experts(experts, r, ranks);
-    std::fill(homes.begin() + held.first, homes.begin() + held.last, r);
+    std::fill(homes.begin() + share_begin(experts, r, ranks), homes.begin() + share_begin(experts, r + 1, ranks), r);
   }
   return placement_of_homes(homes);
 }

@@ -53,7 +53,7 @@ struct Placement {
 /// The number of filled slots by rank.
 [[nodiscard]] std::vector<std::int64_t> slots_filled(const Placement& placement, std::int64_t ranks);
 
-/// The default placement of a Program: rank p is the home of the p-th range of consecutive experts (share_of_experts).
+/// The default placement of a Program: rank p is the home of the p-th range of consecutive experts (share_begin).
 [[nodiscard]] Placement contiguous_placement(std::int64_t experts, std::int64_t ranks);
 
 /// A placement in which every expert has a single holder, its home.

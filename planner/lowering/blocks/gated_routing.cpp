@@ -19,7 +19,7 @@ IsNear same_node(const Candidate& candidate, std::int64_t num_experts, std::int6
   const Groups groups = add_groups(scratch, candidate.degrees, candidate.rank_order);
   const GroupFamily holders = scratch.group(groups.ep);
   return [=](RankId source, ExpertId expert) {
-    const std::int64_t position = expert.value() * holders.size / num_experts;  // as in share_of_experts()
+    const std::int64_t position = expert.value() * holders.size / num_experts;  // the part of share_begin()
     return holders.member(source, position).value() / ranks_per_node == source.value() / ranks_per_node;
   };
 }

@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <utility>
 
 namespace moeplan {
 
@@ -15,16 +14,9 @@ using Index = std::int32_t;
 class NeverBinding {
  public:
   NeverBinding(const Topology& topology, const std::vector<Index>& orbit, std::size_t orbits,
-               std::span<const std::vector<Route>> routes)
+               std::span<const Route* const> routes)
       : topology_(topology), orbit_(orbit), before_(orbits), behind_(orbits) {
-    for (const std::vector<Route>& from : routes) {
-      for (const Route& route : from) {
-        if (route.links.empty()) continue;
-        std::vector<std::pair<Index, double>> k = key(route);
-        if (k != last_ && seen_.insert(k).second) note(route);
-        last_ = std::move(k);
-      }
-    }
+    for (const Route* route : routes) note(*route);
   }
 
   std::vector<bool> orbits() const {
@@ -55,12 +47,6 @@ class NeverBinding {
     std::set<Index> orbits;
     bool all_known = true;
   };
-
-  std::vector<std::pair<Index, double>> key(const Route& route) const {
-    std::vector<std::pair<Index, double>> k;
-    for (const RouteLink& l : route.links) k.emplace_back(orbit_[l.link.index()], l.share);
-    return k;
-  }
 
   void note(const Route& route) {
     const std::vector<Link>& links = topology_.links;
@@ -105,14 +91,12 @@ class NeverBinding {
   const Topology& topology_;
   const std::vector<Index>& orbit_;
   std::vector<Neighbours> before_, behind_;  // by orbit
-  std::set<std::vector<std::pair<Index, double>>> seen_;
-  std::vector<std::pair<Index, double>> last_;
 };
 
 }  // namespace
 
 std::vector<bool> never_binding(const Topology& topology, const std::vector<std::int32_t>& orbit, std::size_t orbits,
-                                std::span<const std::vector<Route>> routes) {
+                                std::span<const Route* const> routes) {
   return NeverBinding(topology, orbit, orbits, routes).orbits();
 }
 

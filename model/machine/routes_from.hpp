@@ -1,7 +1,8 @@
-// Routes from one GPU to all others.
+// Routes from one GPU to all others, and the kinds of routes from several.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "model/machine/topology.hpp"
@@ -29,5 +30,16 @@ class RoutesFrom {
   VertexId source_;
   std::vector<Reached> reached_;  // by vertex
 };
+
+/// Routes from some ranks to all, of which most cross links of the same orbits: each kind of route once.
+struct DistinctRoutes {
+  std::vector<const Route*> routes;               // the first of each kind, in the order of their first use
+  std::vector<std::vector<std::int32_t>> number;  // by source and rank: index into `routes`; no links: -1
+};
+
+/// Routes that cross the same orbits link by link, to the same extent and with the same latency, are of one kind.
+/// `orbit` is the orbit of each link; `from`, by source and rank, must outlive the result.
+[[nodiscard]] DistinctRoutes distinct_routes(const std::vector<std::int32_t>& orbit,
+                                             std::span<const std::vector<Route>> from);
 
 }  // namespace moeplan

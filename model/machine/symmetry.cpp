@@ -118,13 +118,6 @@ Route route(const RankedTopology& ranks, std::int64_t from, std::int64_t to) {
   return ranks.routes.between(ranks.gpu_of_rank[to_index(from)], ranks.gpu_of_rank[to_index(to)]);
 }
 
-/// Whether two routes cross the same orbits link by link, to the same extent, with the same latency.
-bool have_same_orbits(const std::vector<Index>& orbit, const Route& a, const Route& b) {
-  return a.latency == b.latency && std::ranges::equal(a.links, b.links, [&](const RouteLink& x, const RouteLink& y) {
-           return x.share == y.share && orbit[x.link.index()] == orbit[y.link.index()];
-         });
-}
-
 SymmetricView::OrbitRoute orbit_route(const std::vector<Index>& orbit, const Route& route) {
   SymmetricView::OrbitRoute w{{}, route.latency};
   for (const RouteLink& l : route.links) w.orbits.emplace_back(orbit[l.link.index()], l.share);
@@ -231,7 +224,7 @@ std::optional<SymmetricView::OrbitRoute> even_route(const RankedTopology& ranks,
     ++edges[view.route_between(RankId(to_index(representative)), RankId(to_index(image)))];
   }
   for (const auto& [path, count] : edges) {
-    const SymmetricView::OrbitRoute& edge = view.routes[static_cast<std::size_t>(path)];
+    const SymmetricView::OrbitRoute& edge = view.route(path);
     latency = std::max(latency, edge.latency);
     std::vector<std::pair<Index, double>> binding;
     for (const auto& [o, share] : edge.orbits) {
@@ -319,6 +312,26 @@ std::unique_ptr<Rotations> with_equal_orbits(const SymmetryCache::State& state, 
   return nullptr;
 }
 
+/// Sets `routes` and `route_to`.
+void number_routes(SymmetricView& view, const std::vector<Index>& orbit, DistinctRoutes distinct) {
+  std::vector<SymmetricView::OrbitRoute> routes;
+  std::map<std::pair<std::vector<std::pair<Index, double>>, Seconds>, Index> numbers;
+  std::vector<Index> number_of_kind;  // different kinds may split over links of one orbit to the same extent
+  for (const Route* route : distinct.routes) {
+    SymmetricView::OrbitRoute w = orbit_route(orbit, *route);
+    const auto [it, is_new] = numbers.try_emplace(std::pair(w.orbits, w.latency), static_cast<Index>(routes.size()));
+    if (is_new) routes.push_back(std::move(w));
+    number_of_kind.push_back(it->second);
+  }
+  for (std::vector<Index>& to : distinct.number) {
+    for (Index& number : to) {
+      if (number >= 0) number = number_of_kind[static_cast<std::size_t>(number)];
+    }
+  }
+  view.routes = std::make_shared<const std::vector<SymmetricView::OrbitRoute>>(std::move(routes));
+  view.route_to = std::make_shared<const std::vector<std::vector<Index>>>(std::move(distinct.number));
+}
+
 std::unique_ptr<Rotations> make_rotations(const RankedTopology& ranks, SymmetryCache::State& state,
                                           const std::vector<std::int64_t>& cuts) {
   auto orbit = link_orbits(ranks, state, cuts);
@@ -339,7 +352,8 @@ std::unique_ptr<Rotations> make_rotations(const RankedTopology& ranks, SymmetryC
   const auto images = static_cast<double>(ranks.world_size() / representatives);
   const std::size_t orbits =
       orbit->empty() ? 0 : static_cast<std::size_t>(*std::max_element(orbit->begin(), orbit->end())) + 1;
-  made->never_binds = never_binding(ranks.topology, *orbit, orbits, routes);
+  DistinctRoutes distinct = distinct_routes(*orbit, routes);
+  made->never_binds = never_binding(ranks.topology, *orbit, orbits, distinct.routes);
   std::vector<double> size(orbits, 0.0);
   view->capacity.assign(orbits, 0.0);
   for (std::size_t l = 0; l < orbit->size(); ++l) {
@@ -351,26 +365,7 @@ std::unique_ptr<Rotations> make_rotations(const RankedTopology& ranks, SymmetryC
   for (std::size_t o = 0; o < orbits; ++o) {
     if (made->never_binds[o]) view->capacity[o] = std::numeric_limits<double>::infinity();
   }
-  std::map<std::pair<std::vector<std::pair<Index, double>>, Seconds>, Index> number;
-  std::vector<std::vector<Index>> by_representative;
-  for (std::size_t a = 0; a < routes.size(); ++a) {
-    std::vector<Index>& route_to = by_representative.emplace_back(routes[a].size(), -1);
-    std::size_t before = a;  // the rank before, whose route is often over the same orbits
-    for (std::size_t p = 0; p < routes[a].size(); ++p) {
-      if (p == a) continue;
-      if (before == a || !have_same_orbits(*orbit, routes[a][before], routes[a][p])) {
-        SymmetricView::OrbitRoute w = orbit_route(*orbit, routes[a][p]);
-        const auto next = static_cast<Index>(view->routes.size());
-        const auto [it, is_new] = number.try_emplace(std::pair(w.orbits, w.latency), next);
-        route_to[p] = it->second;
-        if (is_new) view->routes.push_back(std::move(w));
-      } else {
-        route_to[p] = route_to[before];
-      }
-      before = p;
-    }
-  }
-  view->route_to = std::make_shared<const std::vector<std::vector<Index>>>(std::move(by_representative));
+  number_routes(*view, *orbit, std::move(distinct));
   view->orbits = std::make_shared<const std::vector<Index>>(std::move(*orbit));
   return made;
 }

@@ -68,10 +68,10 @@ struct SymmetricView {
   std::vector<double> capacity;  // by orbit, bytes/s for the representatives' traffic; infinite: never binds
   std::vector<double>
       bytes_per_link;  // by orbit: bytes on each of its links per byte of the representatives' traffic on the orbit
-  std::vector<OrbitRoute> routes;  // without duplicates
   std::map<RingFamily, std::vector<RingRoutes>>
       rings;  // rings that are not invariant under the rotations, by representative
   // Large tables, which all views with the same rotations share.
+  std::shared_ptr<const std::vector<OrbitRoute>> routes;                   // without duplicates
   std::shared_ptr<const std::vector<std::int32_t>> orbits;                 // by LinkId
   std::shared_ptr<const std::vector<std::vector<std::int32_t>>> route_to;  // by representative and rank: index into
                                                                            // `routes`; itself: -1
@@ -79,6 +79,9 @@ struct SymmetricView {
   [[nodiscard]] std::int32_t orbit_of(LinkId link) const { return (*orbits)[link.index()]; }
   [[nodiscard]] std::int32_t route_between(RankId representative, RankId to) const {
     return (*route_to)[representative.index()][to.index()];
+  }
+  [[nodiscard]] const OrbitRoute& route(std::int32_t number) const {
+    return (*routes)[static_cast<std::size_t>(number)];
   }
   /// What `rank` becomes under the rotations that turn `first`, a multiple of R, into rank 0.
   [[nodiscard]] RankId turned(RankId first, RankId rank) const;

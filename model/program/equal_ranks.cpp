@@ -315,7 +315,7 @@ const SymmetricView::OrbitRoute& route_of_flow(const SymmetricView& view, const 
       return is_along ? edges.along : edges.across;
     }
   }
-  return view.routes[static_cast<std::size_t>(view.route_between(from, to))];
+  return view.route(view.route_between(from, to));
 }
 
 const SymmetricView* representatives_view(const Program& program, const Cluster& cluster) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 
+#include "model/machine/routes_from.hpp"
 #include "tests/support/spec_files.hpp"
 
 namespace moeplan::tests::topology_test {
@@ -205,6 +206,23 @@ TEST_CASE("GPUs that cannot reach one another are found") {
   SECTION("GPUs that the job does not use need no route") {
     CHECK(!pair(graph({kGpu, kGpu, kGpu}, {{0, 1, 1}, {1, 0, 1}}), {VertexId(0), VertexId(1)}));
   }
+}
+
+TEST_CASE("routes over links of equal orbits are of one kind") {
+  const auto over = [](std::vector<RouteLink> links, double latency) {
+    return Route{std::move(links), Seconds(latency)};
+  };
+  const std::vector<std::int32_t> orbit{0, 0, 1, 1, 2};
+  const LinkId a(0), b(1), c(2), d(3), e(4);
+  const std::vector<std::vector<Route>> routes{
+      {{}, over({{a, 1}, {c, 1}}, 1), over({{b, 1}, {d, 1}}, 1), over({{c, 1}, {a, 1}}, 1)},
+      {over({{b, 1}, {c, 1}}, 1), {}, over({{b, 1}, {c, 1}}, 2), over({{a, 1}, {c, 0.5}, {d, 0.5}}, 1)},
+      {over({{a, 1}, {c, 0.5}, {e, 0.5}}, 1), over({{a, 1}, {d, 0.5}, {c, 0.5}}, 1), {}, over({{a, 1}, {d, 1}}, 2)}};
+  const DistinctRoutes distinct = distinct_routes(orbit, routes);
+  const std::vector<std::vector<std::int32_t>> expected{{-1, 0, 0, 1}, {0, -1, 2, 3}, {4, 3, -1, 2}};
+  CHECK(distinct.number == expected);
+  const std::vector<const Route*> first{&routes[0][1], &routes[0][3], &routes[1][2], &routes[1][3], &routes[2][0]};
+  CHECK(distinct.routes == first);
 }
 
 }  // namespace moeplan::tests::topology_test

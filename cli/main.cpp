@@ -53,6 +53,11 @@ int finished(int code) {
 
 }  // namespace
 
+/// Options of jemalloc, where it is linked: it asks for large pages, which take fewer page faults.
+extern "C" {
+[[gnu::visibility("default")]] const char* malloc_conf = "thp:always";
+}
+
 int main(int argc, char** argv) {
   CLI::App app;
   ExitCode code = ExitCode::Done;

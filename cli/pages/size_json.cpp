@@ -13,15 +13,14 @@ planner::Json number_or_null(const std::optional<double>& value) {
   return value ? planner::Json(*value) : planner::Json(nullptr);
 }
 
-planner::Json size_json_of(const SizeReport& r, const std::optional<double>& price, std::int64_t gpus_per_node,
-                           const TriedSize& t) {
-  planner::Json out{{"gpus", t.gpus}, {"nodes", t.gpus / gpus_per_node}};
+planner::Json size_json_of(const SizeReport& r, const SizedCluster& c, const TriedSize& t) {
+  planner::Json out{{"gpus", t.gpus}, {"nodes", c.nodes(t.gpus)}};
   if (!t.best) {
     out["plan"] = nullptr;
     out["no_plan"] = t.no_plan;
     return out;
   }
-  const SizeFigures f = size_figures(r.target, price, t);
+  const SizeFigures f = size_figures(r.target, c.price, t);
   out["plan"] = planner::decision_json(t.best->candidate);
   out["makespan_s"] = t.best->makespan->seconds().value();
   out["memory_bytes"] = t.best->memory.total().value();
@@ -36,7 +35,7 @@ planner::Json size_json_of(const SizeReport& r, const std::optional<double>& pri
 
 planner::Json sizing_json(const SizeReport& r, const SizedCluster& c, const planner::Sizing& sizing) {
   planner::Json sizes = planner::Json::array();
-  for (const TriedSize& t : sizing.tried) sizes.push_back(size_json_of(r, c.price, c.gpus_per_node, t));
+  for (const TriedSize& t : sizing.tried) sizes.push_back(size_json_of(r, c, t));
   return {{"gpus", sizing.gpus ? planner::Json(*sizing.gpus) : planner::Json(nullptr)},
           {"untried", sizing.untried},
           {"excluded", sizing.excluded},
@@ -82,7 +81,7 @@ std::string size_json(const SizeReport& r) {
   if (r.best) {
     const SizedCluster& c = r.answer();
     j["best"] = {{"cluster", c.inputs.cluster.name}};
-    j["best"].update(size_json_of(r, c.price, c.gpus_per_node, *c.sizing.answer()));
+    j["best"].update(size_json_of(r, c, *c.sizing.answer()));
     if (const NicSizing* enough = enough_nics(r)) j["best"]["enough_nic_bandwidth_bytes_per_s"] = enough->rate.value();
   }
   j["clusters"] = clusters_json(r);

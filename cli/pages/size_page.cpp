@@ -60,7 +60,7 @@ std::string optional_text(const std::optional<double>& value, const char* format
 
 std::string size_line(const SizeReport& r, const SizedCluster& c, const TriedSize& t) {
   const bool is_answer = c.sizing.gpus == t.gpus;
-  const std::string head = fmt::format("{} {:>5} {:>7}  ", is_answer ? '>' : ' ', t.gpus / c.gpus_per_node, t.gpus);
+  const std::string head = fmt::format("{} {:>5} {:>7}  ", is_answer ? '>' : ' ', c.nodes(t.gpus), t.gpus);
   if (!t.best) return head + "no plan: " + t.no_plan + '\n';
   const SizeFigures f = size_figures(r.target, c.price, t);
   return head + fmt::format("{:<38} {:>9} {:>8.0f} {:>7} {:>6} {:>9}\n", degrees_column(t.best->candidate),
@@ -69,12 +69,18 @@ std::string size_line(const SizeReport& r, const SizedCluster& c, const TriedSiz
                             optional_text(f.cost_per_million_tokens, "{:.4g}"));
 }
 
+/// What is counted where fewer or more are tried.
+std::string counted(const SizedCluster& c) {
+  const auto* machine = std::get_if<ClusterTemplate>(&c.inputs.cluster.machine);
+  return machine && is_rack(*machine) && !machine->used_per_node ? "whole racks, or GPUs of one," : "whole nodes";
+}
+
 /// How the answer was found, and what that proves.
 std::string sizes_note(const SizeReport& r, const SizedCluster& c) {
   const planner::Sizing& s = c.sizing;
   if (r.target.gpus) {
-    return s.gpus ? labelled("", "> the fastest of the largest numbers of whole nodes", 2)
-                  : labelled("", "no number of whole nodes up to this has a plan", 2);
+    return s.gpus ? labelled("", "> the fastest of the largest numbers of " + counted(c), 2)
+                  : labelled("", fmt::format("no number of {} up to this has a plan", counted(c)), 2);
   }
   if (!s.gpus) {
     return labelled(
@@ -96,12 +102,11 @@ std::string sizes_note(const SizeReport& r, const SizedCluster& c) {
                     s.tried.size(), s.untried, excluded),
         2);
   }
-  return labelled(
-      "",
-      fmt::format("> the fewest, to {:.0f}%: fewer whole nodes miss the target, or would need more tokens/s/"
-                  "GPU than any of the {} sizes that were tried{}",
-                  100 * planner::kSizeResolution, s.tried.size(), excluded),
-      2);
+  return labelled("",
+                  fmt::format("> the fewest, to {:.0f}%: fewer {} miss the target, or would need more tokens/s/"
+                              "GPU than any of the {} sizes that were tried{}",
+                              100 * planner::kSizeResolution, counted(c), s.tried.size(), excluded),
+                  2);
 }
 
 std::string cluster_table(const SizeReport& r, const SizedCluster& c) {
@@ -109,7 +114,7 @@ std::string cluster_table(const SizeReport& r, const SizedCluster& c) {
       fmt::format("\n  {}, {} x {} per node{}\n\n", c.inputs.cluster.name, c.gpus_per_node, c.inputs.cluster.gpu.name,
                   c.price ? fmt::format(", {:g} per GPU-hour", *c.price) : ", without a price");
   if (c.sizing.tried.empty()) {
-    return out + fmt::format("  no number of whole nodes up to {} GPUs divides the model and {} sequences\n",
+    return out + fmt::format("  no number of {} up to {} GPUs divides the model and {} sequences\n", counted(c),
                              r.target.gpus.value_or(r.most_gpus), c.inputs.workload.global_batch);
   }
   out += fmt::format("  {:>5} {:>7}  {:<38} {:>9} {:>8} {:>7} {:>6} {:>9}\n", "nodes", "GPUs", "plan", "step",
@@ -154,9 +159,11 @@ std::string answer_lines(const SizeReport& r) {
   const SizedCluster& c = r.answer();
   const TriedSize& t = *c.sizing.answer();
   const SizeFigures f = size_figures(r.target, c.price, t);
-  std::string text =
-      fmt::format("{} x {} of {} ({} node{}): {} a day", t.gpus, c.inputs.cluster.gpu.name, c.inputs.cluster.name,
-                  t.gpus / c.gpus_per_node, t.gpus == c.gpus_per_node ? "" : "s", tokens_text(f.tokens_per_day));
+  const std::int64_t nodes = c.nodes(t.gpus);
+  const std::string of_nodes = t.gpus < c.gpus_per_node ? fmt::format("of a node's {}", c.gpus_per_node)
+                                                        : fmt::format("{} node{}", nodes, nodes == 1 ? "" : "s");
+  std::string text = fmt::format("{} x {} of {} ({}): {} a day", t.gpus, c.inputs.cluster.gpu.name,
+                                 c.inputs.cluster.name, of_nodes, tokens_text(f.tokens_per_day));
   if (f.days) text += fmt::format(", {:.4g} days", *f.days);
   if (f.cost_per_million_tokens) text += fmt::format(", {:.4g} a million tokens", *f.cost_per_million_tokens);
   if (f.cost) text += fmt::format(", {} in all", with_letter(*f.cost));

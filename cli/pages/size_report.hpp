@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "model/base/whole_numbers.hpp"
 #include "planner/frameworks/framework.hpp"
 #include "planner/plan/inputs.hpp"
 #include "planner/size/size_search.hpp"
@@ -29,6 +30,9 @@ struct SizedCluster {
   std::optional<double> price;  // per GPU-hour
   planner::Sizing sizing = {};
   std::int64_t gpus_per_node = 1;
+
+  /// Nodes of so many GPUs, the last of them perhaps a part of a rack.
+  [[nodiscard]] std::int64_t nodes(std::int64_t gpus) const { return ceil_div(gpus, gpus_per_node); }
 };
 
 /// The same job with NICs of another bandwidth, on the cluster of the answer.

@@ -169,6 +169,16 @@ std::vector<std::int64_t> whole_nodes(const ClusterSpec& cluster, std::int64_t m
   return out;
 }
 
+std::vector<std::int64_t> nodes_and_parts(const ClusterSpec& cluster, std::int64_t most, std::int64_t most_part) {
+  std::vector<std::int64_t> out = whole_nodes(cluster, most);
+  const auto* machine = std::get_if<ClusterTemplate>(&cluster.machine);
+  if (!machine || !is_rack(*machine)) return out;
+  for (std::int64_t gpus = 1; gpus <= std::min(most, most_part); gpus *= 2) out.push_back(gpus);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
 bool divides_job(const Inputs& inputs, const SearchSpace& space, std::int64_t gpus) {
   const std::int64_t layers = inputs.model.num_layers(), node = largest_node(inputs.cluster, gpus);
   for (const std::int64_t pp : degrees_of(space.pp, gpus, std::max(layers, std::ssize(space.layout.parts)))) {
@@ -188,7 +198,9 @@ bool divides_job(const Inputs& inputs, const SearchSpace& space, std::int64_t gp
 }
 
 JobSizes job_sizes(const Inputs& inputs, const SearchSpace& space, std::int64_t most) {
-  return {whole_nodes(inputs.cluster, most),
+  const auto* machine = std::get_if<ClusterTemplate>(&inputs.cluster.machine);
+  const std::int64_t most_part = machine && !machine->used_per_node ? machine->gpus_per_node : 0;
+  return {nodes_and_parts(inputs.cluster, most, most_part),
           [&inputs, &space](std::int64_t gpus) { return divides_job(inputs, space, gpus); }};
 }
 

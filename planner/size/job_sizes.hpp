@@ -40,11 +40,16 @@ class JobSizes {
 /// as many nodes as needed, other clusters have those that exist.
 [[nodiscard]] std::vector<std::int64_t> whole_nodes(const ClusterSpec& cluster, std::int64_t most);
 
+/// whole_nodes(), and of racks also powers of two up to `most_part`: of one rack, or 64 of the 72 GPUs of several.
+[[nodiscard]] std::vector<std::int64_t> nodes_and_parts(const ClusterSpec& cluster, std::int64_t most,
+                                                        std::int64_t most_part);
+
 /// Whether so many GPUs can be divided into pipelines, shards and replicas that divide the model and the global batch.
 /// Necessary for a plan; whether one fits in memory is another question.
 [[nodiscard]] bool divides_job(const Inputs& inputs, const SearchSpace& space, std::int64_t gpus);
 
-/// whole_nodes() that divide the job. The arguments must outlive it.
+/// Those of whole_nodes(), and of powers of two of the GPUs of one rack, that divide the job. Racks of which the
+/// template says how many GPUs are used have no other parts. The arguments must outlive it.
 [[nodiscard]] JobSizes job_sizes(const Inputs& inputs, const SearchSpace& space, std::int64_t most);
 
 /// What came of a size.

@@ -41,12 +41,12 @@ struct SizeLimits {
 /// Receives the size that is being tried, and (done, total) of its search.
 using SizeProgress = std::function<void(std::int64_t gpus, std::int64_t done, std::int64_t total)>;
 
-/// The fewest GPUs in whole nodes that reach `tokens_per_s`, as fewest_size() finds them. The cluster has one rank a
+/// The fewest GPUs of job_sizes() that reach `tokens_per_s`, as fewest_size() finds them. The cluster has one rank a
 /// GPU.
 [[nodiscard]] Sizing fewest_gpus(const Inputs& inputs, const SearchSpace& space, double tokens_per_s,
                                  const SizeLimits& limits = {}, const SizeProgress& progress = {});
 
-/// The fastest of the four largest numbers of GPUs in whole nodes that are no more than `gpus`.
+/// The fastest of the four largest numbers of GPUs of job_sizes() that are no more than `gpus`.
 [[nodiscard]] Sizing fastest_of(const Inputs& inputs, const SearchSpace& space, std::int64_t gpus,
                                 const SizeProgress& progress = {});
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <set>
-#include <variant>
 #include <vector>
 
 #include "model/base/in_parallel.hpp"
@@ -34,17 +32,6 @@ std::vector<std::int64_t> larger_batches(std::int64_t batch, std::int64_t gpus) 
   return out;
 }
 
-/// Sizes up to `most` that divide the job: whole nodes; of racks also powers of two, of which 64 of 72 GPUs are used.
-JobSizes usual_sizes(const Inputs& inputs, const SearchSpace& space, std::int64_t most) {
-  std::set<std::int64_t> sizes;
-  for (const std::int64_t nodes : whole_nodes(inputs.cluster, most)) sizes.insert(nodes);
-  const auto* machine = std::get_if<ClusterTemplate>(&inputs.cluster.machine);
-  if (machine && is_rack(*machine)) {
-    for (std::int64_t size = 1; size <= most; size *= 2) sizes.insert(size);
-  }
-  return {{sizes.begin(), sizes.end()}, [&](std::int64_t gpus) { return divides_job(inputs, space, gpus); }};
-}
-
 }  // namespace
 
 bool has_plan(const Problem& problem, const SearchSpace& any_schedule) {
@@ -69,7 +56,8 @@ WouldFit what_would_fit(const Inputs& inputs, const SearchSpace& space, std::int
   constexpr std::int64_t kTimes = 16, kLargest = 16'384, kTried = 10, kFewer = 3, kBatches = 5;
   WouldFit out;
   const std::int64_t most = std::max(2 * gpus, std::min(kTimes * gpus, kLargest));
-  const JobSizes sizes = usual_sizes(inputs, space, std::min(kMostWorld, most));
+  const JobSizes sizes(nodes_and_parts(inputs.cluster, std::min(kMostWorld, most), most),
+                       [&](std::int64_t size) { return divides_job(inputs, space, size); });
   const JobSizes larger(sizes.between(static_cast<double>(gpus) + 1, kMostWorld), [](std::int64_t) { return true; });
   const auto fits = [&](std::int64_t size) {
     out.most_tried_gpus = std::max(out.most_tried_gpus, size);

@@ -15,7 +15,7 @@ namespace moeplan::planner {
 [[nodiscard]] bool has_plan(const Problem& problem, const SearchSpace& space);
 
 struct WouldFit {
-  /// GPUs in whole nodes, of racks also powers of two: the fewest found above, the most below.
+  /// GPUs of nodes_and_parts(): the fewest found above, the most below.
   std::optional<std::int64_t> more, fewer;
   std::optional<std::int64_t> global_batch;  // with the same GPUs
   std::int64_t most_tried_gpus = 0;          // the largest number that was tried

@@ -75,8 +75,22 @@ TEST_CASE("size tries 64 GPUs of each rack of 72, at the price of the rack") {
   CHECK(all.at("cluster") == "gb200_nvl72");
   CHECK(some.at("cluster") == "gb200_nvl72, 64 of 72 a rack");
   CHECK(some.at("price_per_gpu_hour") == 4.5);
-  for (const Json& size : all.at("sizes")) CHECK(size.at("gpus").get<int>() % 72 == 0);
+  for (const Json& size : all.at("sizes")) {
+    const int gpus = size.at("gpus").get<int>();
+    CHECK((gpus % 72 == 0 || gpus < 72));
+  }
   for (const Json& size : some.at("sizes")) CHECK(size.at("gpus").get<int>() % 64 == 0);
+}
+
+TEST_CASE("size answers with a part of a rack where that suffices") {
+  const Cli cli;
+  const std::vector<std::string> options{"--cluster", "gb200_nvl72=4", "--tokens-per-day", "10B"};
+  const Json j = answered(cli, options);
+  const Json& best = j.at("best");
+  CHECK(best.at("gpus").get<int>() < 64);
+  CHECK(best.at("nodes") == 1);
+  CHECK(best.at("cost_per_million_tokens").get<double>() ==
+        Approx(4.0 * best.at("gpus").get<double>() * 24 * 1e6 / best.at("tokens_per_day").get<double>()));
 }
 
 TEST_CASE("size compares NICs on the answer's GPUs") {

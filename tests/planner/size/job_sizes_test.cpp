@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tests/support/checks.hpp"
+#include "tests/support/spec_files.hpp"
 
 namespace moeplan::tests::job_sizes_test {
 
@@ -123,6 +124,20 @@ TEST_CASE("A template grows in whole nodes; explicit vertices and single nodes d
   cluster.machine = two;
   CHECK(whole_nodes(cluster, 33) == Sizes{2, 5});
   CHECK(whole_nodes(cluster, 4) == Sizes{2});
+}
+
+TEST_CASE("Of racks a part of one is a size, too") {
+  Inputs inputs = mixtral(256);
+  CHECK(nodes_and_parts(inputs.cluster, 33, 33) == Sizes{8, 16, 24, 32});  // hosts of 8 are no racks
+  inputs.cluster = tests::load_cluster(tests::kConfigs / "clusters" / "gb200_nvl72.yaml");
+  CHECK(nodes_and_parts(inputs.cluster, 150, 72) == Sizes{1, 2, 4, 8, 16, 32, 64, 72, 144});
+  CHECK(nodes_and_parts(inputs.cluster, 150, 150) == Sizes{1, 2, 4, 8, 16, 32, 64, 72, 128, 144});
+  const SearchSpace all;
+  CHECK(job_sizes(inputs, all, 256).at_most(17) == 16);
+  CHECK(job_sizes(inputs, all, 256).at_least(65) == 72);  // not 128 of two racks
+  std::get<ClusterTemplate>(inputs.cluster.machine).used_per_node = 64;
+  CHECK(job_sizes(inputs, all, 256).at_most(63) == std::nullopt);
+  CHECK(job_sizes(inputs, all, 256).at_least(65) == 128);
 }
 
 TEST_CASE("A number of GPUs divides a job if its replicas divide the batch") {

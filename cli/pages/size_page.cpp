@@ -72,7 +72,8 @@ std::string size_line(const SizeReport& r, const SizedCluster& c, const TriedSiz
 /// What is counted where fewer or more are tried.
 std::string counted(const SizedCluster& c) {
   const auto* machine = std::get_if<ClusterTemplate>(&c.inputs.cluster.machine);
-  return machine && is_rack(*machine) && !machine->used_per_node ? "whole racks, or GPUs of one," : "whole nodes";
+  return machine && is_rack(*machine) && !machine->used_per_node ? "whole racks or 1, 2, 4, ... GPUs of one"
+                                                                 : "whole nodes";
 }
 
 /// How the answer was found, and what that proves.
@@ -102,10 +103,12 @@ std::string sizes_note(const SizeReport& r, const SizedCluster& c) {
                     s.tried.size(), s.untried, excluded),
         2);
   }
+  const std::string sizes =
+      s.tried.size() == 1 ? "the one size that was" : fmt::format("any of the {} sizes that were", s.tried.size());
   return labelled("",
                   fmt::format("> the fewest, to {:.0f}%: fewer {} miss the target, or would need more tokens/s/"
-                              "GPU than any of the {} sizes that were tried{}",
-                              100 * planner::kSizeResolution, counted(c), s.tried.size(), excluded),
+                              "GPU than {} tried{}",
+                              100 * planner::kSizeResolution, counted(c), sizes, excluded),
                   2);
 }
 

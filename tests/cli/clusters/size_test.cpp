@@ -91,6 +91,7 @@ TEST_CASE("size answers with a part of a rack where that suffices") {
   CHECK(best.at("nodes") == 1);
   CHECK(best.at("cost_per_million_tokens").get<double>() ==
         Approx(4.0 * best.at("gpus").get<double>() * 24 * 1e6 / best.at("tokens_per_day").get<double>()));
+  CHECK_THAT(cli.run(with(kSmall, options)).out, Catch::Contains("(of a node's 72)"));
 }
 
 TEST_CASE("size compares NICs on the answer's GPUs") {

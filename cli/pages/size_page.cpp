@@ -71,9 +71,7 @@ std::string size_line(const SizeReport& r, const SizedCluster& c, const TriedSiz
 
 /// What is counted where fewer or more are tried.
 std::string counted(const SizedCluster& c) {
-  const auto* machine = std::get_if<ClusterTemplate>(&c.inputs.cluster.machine);
-  return machine && is_rack(*machine) && !machine->used_per_node ? "whole racks or 1, 2, 4, ... GPUs of one"
-                                                                 : "whole nodes";
+  return planner::largest_part(c.inputs.cluster) > 0 ? "whole racks or 1, 2, 4, ... GPUs of one" : "whole nodes";
 }
 
 /// How the answer was found, and what that proves.

@@ -197,10 +197,13 @@ bool divides_job(const Inputs& inputs, const SearchSpace& space, std::int64_t gp
   return false;
 }
 
+std::int64_t largest_part(const ClusterSpec& cluster) {
+  const auto* machine = std::get_if<ClusterTemplate>(&cluster.machine);
+  return machine && is_rack(*machine) && !machine->used_per_node ? machine->gpus_per_node : 0;
+}
+
 JobSizes job_sizes(const Inputs& inputs, const SearchSpace& space, std::int64_t most) {
-  const auto* machine = std::get_if<ClusterTemplate>(&inputs.cluster.machine);
-  const std::int64_t most_part = machine && !machine->used_per_node ? machine->gpus_per_node : 0;
-  return {nodes_and_parts(inputs.cluster, most, most_part),
+  return {nodes_and_parts(inputs.cluster, most, largest_part(inputs.cluster)),
           [&inputs, &space](std::int64_t gpus) { return divides_job(inputs, space, gpus); }};
 }
 

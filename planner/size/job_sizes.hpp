@@ -48,8 +48,11 @@ class JobSizes {
 /// Necessary for a plan; whether one fits in memory is another question.
 [[nodiscard]] bool divides_job(const Inputs& inputs, const SearchSpace& space, std::int64_t gpus);
 
-/// Those of whole_nodes(), and of powers of two of the GPUs of one rack, that divide the job. Racks of which the
-/// template says how many GPUs are used have no other parts. The arguments must outlive it.
+/// The GPUs of a rack, of which parts are sizes, too; 0 if whole nodes alone are: the nodes are no racks, or the
+/// template says how many GPUs of each are used.
+[[nodiscard]] std::int64_t largest_part(const ClusterSpec& cluster);
+
+/// Those of nodes_and_parts(), with parts up to largest_part(), that divide the job. The arguments must outlive it.
 [[nodiscard]] JobSizes job_sizes(const Inputs& inputs, const SearchSpace& space, std::int64_t most);
 
 /// What came of a size.

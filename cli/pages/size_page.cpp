@@ -71,7 +71,8 @@ std::string size_line(const SizeReport& r, const SizedCluster& c, const TriedSiz
 
 /// What is counted where fewer or more are tried.
 std::string counted(const SizedCluster& c) {
-  return planner::largest_part(c.inputs.cluster) > 0 ? "whole racks or 1, 2, 4, ... GPUs of one" : "whole nodes";
+  return planner::largest_part(c.inputs.cluster) > 0 ? "whole racks or 1, 2, 4, ... GPUs of half a rack"
+                                                     : "whole nodes";
 }
 
 /// How the answer was found, and what that proves.

@@ -199,7 +199,7 @@ bool divides_job(const Inputs& inputs, const SearchSpace& space, std::int64_t gp
 
 std::int64_t largest_part(const ClusterSpec& cluster) {
   const auto* machine = std::get_if<ClusterTemplate>(&cluster.machine);
-  return machine && is_rack(*machine) && !machine->used_per_node ? machine->gpus_per_node : 0;
+  return machine && is_rack(*machine) && !machine->used_per_node ? machine->gpus_per_node / 2 : 0;
 }
 
 JobSizes job_sizes(const Inputs& inputs, const SearchSpace& space, std::int64_t most) {

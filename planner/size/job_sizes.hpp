@@ -48,8 +48,8 @@ class JobSizes {
 /// Necessary for a plan; whether one fits in memory is another question.
 [[nodiscard]] bool divides_job(const Inputs& inputs, const SearchSpace& space, std::int64_t gpus);
 
-/// The GPUs of a rack, of which parts are sizes, too; 0 if whole nodes alone are: the nodes are no racks, or the
-/// template says how many GPUs of each are used.
+/// Half of the GPUs of a rack, of which parts are sizes, too; 0 if whole nodes alone are: the nodes are no racks, or
+/// the template says how many GPUs of each are used.
 [[nodiscard]] std::int64_t largest_part(const ClusterSpec& cluster);
 
 /// Those of nodes_and_parts(), with parts up to largest_part(), that divide the job. The arguments must outlive it.

@@ -134,6 +134,7 @@ TEST_CASE("Of racks a part of one is a size, too") {
   CHECK(nodes_and_parts(inputs.cluster, 150, 150) == Sizes{1, 2, 4, 8, 16, 32, 64, 72, 128, 144});
   const SearchSpace all;
   CHECK(job_sizes(inputs, all, 256).at_most(17) == 16);
+  CHECK(job_sizes(inputs, all, 256).at_most(71) == 32);   // 64 GPUs are a rack of which some are not used
   CHECK(job_sizes(inputs, all, 256).at_least(65) == 72);  // not 128 of two racks
   std::get<ClusterTemplate>(inputs.cluster.machine).used_per_node = 64;
   CHECK(job_sizes(inputs, all, 256).at_most(63) == std::nullopt);

@@ -6,6 +6,7 @@
 #include "planner/evaluation/evaluation.hpp"
 #include "planner/frameworks/framework.hpp"
 #include "planner/plan/inputs.hpp"
+#include "planner/search/search_result.hpp"
 
 namespace moeplan::planner {
 
@@ -16,14 +17,18 @@ namespace moeplan::planner {
 /// change its shapes, and the framework (null: any) captures it.
 [[nodiscard]] CudaGraphs most_graphs(const Inputs& inputs, const Framework* framework);
 
-struct StepTime {
-  Seconds time;
-  bool is_simulated;
+/// A candidate whose workload has other CUDA graphs.
+struct WithGraphs {
+  Candidate candidate;
+  Seconds step;
+  bool is_simulated = false;  // else a closed form, scaled as that of the best candidate without the graphs
 };
-/// The step time of a candidate whose workload has these graphs instead. Of ranks that differ, and are so many that a
-/// simulation takes seconds, in proportion to closed forms. These were 0.3 to 4.3% below the simulations without graphs
-/// and 2.0 to 5.5% with them (qwen3_30b, skewed, 32 to 1,024 GPUs).
-[[nodiscard]] StepTime step_with_graphs(const Inputs& inputs, const Cluster& cluster, const Candidate& candidate,
-                                        const Prediction& without, const CudaGraphs& graphs);
+/// The fastest of the first candidates of a search if its workload had these graphs: since launches weigh less, it may
+/// be another one than without. The first, to which `best` belongs, is preferred to those that are less than 1% faster.
+/// The fastest by closed form is simulated, unless ranks differ and are so many that this takes seconds. Closed forms
+/// were 0.3 to 4.3% below the simulations without graphs and 2.0 to 5.5% with them (qwen3_30b, skewed, 32 to 1,024
+/// GPUs).
+[[nodiscard]] WithGraphs fastest_with_graphs(const Inputs& inputs, const Cluster& cluster, const SearchResult& found,
+                                             const Prediction& best, const CudaGraphs& graphs);
 
 }  // namespace moeplan::planner

@@ -26,22 +26,25 @@ std::string certainty_text(const planner::Inputs& inputs, std::int64_t gpus) {
                                                : fmt::format("prediction error on {} unknown", inputs.cluster.gpu.name);
 }
 
-/// Launches by the host, where they are a considerable part of the critical path, and what CUDA graphs save of the
-/// step.
+/// Launches by the host, where they are a considerable part of the critical path, and what CUDA graphs would save.
 std::string launches_text(const PlanReport& r) {
   constexpr double kConsiderable = 0.1, kLeastSaved = 0.01;
   const planner::Prediction& best = r.predictions.front();
   const double share = planner::host_share(best, r.cluster);
-  if (share < kConsiderable) return "";
-  std::string out = fmt::format("; launches by the host take {} of the critical path", in_percent(share));
+  const bool is_considerable = share >= kConsiderable;
+  std::string out;
+  if (is_considerable) out = fmt::format("; launches by the host take {} of the critical path", in_percent(share));
   const CudaGraphs most = planner::most_graphs(r.inputs, r.framework);
   if (most == r.inputs.workload.cuda_graphs || r.result.is_cut) return out;  // a simulation more takes time
-  const planner::Candidate& candidate = r.result.ranked.front().candidate;
-  const planner::StepTime captured = planner::step_with_graphs(r.inputs, r.cluster, candidate, best, most);
-  const double change = captured.time / best.makespan.seconds() - 1;
-  if (-change < kLeastSaved) return out;
-  return out + fmt::format(": in CUDA graphs (-C workload.cuda_graph={}) the step takes {}{} ({})", name_of(most),
-                           captured.is_simulated ? "" : "about ", human(captured.time), signed_percent(change));
+  const planner::WithGraphs captured = planner::fastest_with_graphs(r.inputs, r.cluster, r.result, best, most);
+  const double change = captured.step / best.makespan.seconds() - 1;
+  const std::string option = fmt::format("-C workload.cuda_graph={}", name_of(most));
+  if (-change < kLeastSaved)
+    return is_considerable ? out + fmt::format(": another plan may be faster in CUDA graphs ({})", option) : out;
+  const bool is_same = captured.candidate == r.result.ranked.front().candidate;
+  return out + fmt::format("{} in CUDA graphs ({}) {} takes {}{} ({})", is_considerable ? ':' : ';', option,
+                           is_same ? "the step" : "a step of another plan", captured.is_simulated ? "" : "about ",
+                           human(captured.step), signed_percent(change));
 }
 
 /// What to run, how fast it is, its memory, its losses, and how good the answer is: a line each.

@@ -15,6 +15,13 @@ double median(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
+double p90(std::vector<double> values) {
+  assert(!values.empty() && "no percentile of nothing");
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>((values.size() * 9 + 9) / 10 - 1);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
 std::optional<OrderPair> median_ranks(std::size_t samples, double confidence) {
   const auto n = static_cast<double>(samples);
   // The interval from sample k to sample n-1-k misses the median if at most k samples are below or above it.

@@ -11,6 +11,8 @@ namespace moeplan::profiler {
 
 /// The median: the middle value, or the mean of the two middle values. Requires at least one value.
 [[nodiscard]] double median(std::vector<double> values);
+/// The 90th percentile: the least value that is not below nine tenths of them. Requires at least one value.
+[[nodiscard]] double p90(std::vector<double> values);
 
 /// A confidence interval.
 struct Interval {

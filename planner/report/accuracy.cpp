@@ -7,21 +7,39 @@
 
 namespace moeplan::planner {
 
-std::vector<Accuracy> read_accuracy(const Node& document) {
+namespace {
+
+constexpr double kMost = 1000;  // a prediction 1,000 times too large
+
+/// Of the shipped file; nothing without it.
+Accuracies shipped() {
+  if (gpu_directories().empty()) return {};  // there are no configurations: a plan file stands alone
+  const std::vector<std::string> names = config_names("accuracy");
+  if (std::find(names.begin(), names.end(), "iterations") == names.end()) return {};
+  return read_accuracy(load_document(find_config("accuracy", "iterations")));
+}
+
+}  // namespace
+
+Accuracies read_accuracy(const Node& document) {
   Diagnostics diagnostics;
   MapReader reader(document, "", diagnostics);
-  std::vector<Accuracy> out;
+  Accuracies out;
   for (const auto& [node, path] : reader.list("accuracy")) {
     MapReader entry(*node, path, diagnostics);
-    constexpr double kMost = 1000;  // a prediction 1,000 times too long
-    out.push_back({.gpu = entry.text("gpu"),
-                   .precision = entry.text_or("precision", ""),
-                   .runs = entry.integer("runs", 1),
-                   .most_gpus = entry.integer("most_gpus", 1),
-                   .median = entry.number("median", 0, kMost),
-                   .p90 = entry.number("p90", 0, kMost),
-                   .bias = entry.number("bias", -kMost, kMost)});
+    out.iterations.push_back({.gpu = entry.text("gpu"),
+                              .precision = entry.text_or("precision", ""),
+                              .runs = entry.integer("runs", 1),
+                              .most_gpus = entry.integer("most_gpus", 1),
+                              .median = entry.number("median", 0, kMost),
+                              .p90 = entry.number("p90", 0, kMost),
+                              .bias = entry.number("bias", -kMost, kMost)});
     entry.finish();
+  }
+  if (reader.has("memory")) {
+    MapReader memory = reader.map("memory");
+    out.memory = {.runs = memory.integer("runs", 1), .p90 = memory.number("p90", 0, kMost)};
+    memory.finish();
   }
   reader.finish();
   diagnostics.throw_if_any();
@@ -40,10 +58,9 @@ std::optional<Accuracy> accuracy_of(std::span<const Accuracy> known, const GpuSp
 }
 
 std::optional<Accuracy> shipped_accuracy_of(const GpuSpec& gpu, const Workload& workload) {
-  if (gpu_directories().empty()) return std::nullopt;  // there are no configurations: a plan file stands alone
-  const std::vector<std::string> names = config_names("accuracy");
-  if (std::find(names.begin(), names.end(), "iterations") == names.end()) return std::nullopt;
-  return accuracy_of(read_accuracy(load_document(find_config("accuracy", "iterations"))), gpu, workload);
+  return accuracy_of(shipped().iterations, gpu, workload);
 }
+
+std::optional<MemoryAccuracy> shipped_memory_accuracy() { return shipped().memory; }
 
 }  // namespace moeplan::planner

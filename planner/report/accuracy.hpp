@@ -22,8 +22,20 @@ struct Accuracy {
   double median = 0, p90 = 0, bias = 0;  // the first two of the error's absolute value
 };
 
-/// The list `accuracy` of a file that `moeplan score --accuracy` wrote. Raises InputError.
-[[nodiscard]] std::vector<Accuracy> read_accuracy(const Node& document);
+/// Errors of predicted peaks of memory, on any GPU, of runs whose work is stated.
+struct MemoryAccuracy {
+  std::int64_t runs = 0;
+  double p90 = 0;  // of the error's absolute value
+};
+
+struct Accuracies {
+  std::vector<Accuracy> iterations;
+  std::optional<MemoryAccuracy> memory;
+};
+
+/// A file that `moeplan score --accuracy` wrote: the list `accuracy`, and `memory` if peaks were measured. Raises
+/// InputError.
+[[nodiscard]] Accuracies read_accuracy(const Node& document);
 
 /// What is known of jobs like this one: of runs on the GPU in the workload's precision if there are kFewestRuns, else
 /// of all runs on the GPU. None if there are fewer of those too, or if the workload is no training.
@@ -33,5 +45,6 @@ inline constexpr std::int64_t kFewestRuns = 5;
 
 /// The same of what is shipped, configs/accuracy/iterations.yaml; none if there is no such file or no configs/.
 [[nodiscard]] std::optional<Accuracy> shipped_accuracy_of(const GpuSpec& gpu, const Workload& workload);
+[[nodiscard]] std::optional<MemoryAccuracy> shipped_memory_accuracy();
 
 }  // namespace moeplan::planner

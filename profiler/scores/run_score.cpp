@@ -169,14 +169,14 @@ RunSummary summarise(std::span<const ScoredRun> rows) {
   s.memory_rows = memory_errors.size();
   if (!memory_errors.empty()) {
     s.memory_mape = mean(memory_errors);
+    s.memory_p90 = p90(memory_errors);
     s.memory_bias /= static_cast<double>(memory_errors.size());
   }
   if (errors.empty()) return s;
-  std::sort(errors.begin(), errors.end());
   s.bias /= static_cast<double>(errors.size());
   s.mape = mean(errors);
-  s.p90 = errors[(errors.size() * 9 + 9) / 10 - 1];  // the nearest rank
-  s.worst = errors.back();
+  s.p90 = p90(errors);
+  s.worst = *std::max_element(errors.begin(), errors.end());
   s.median = median(std::move(errors));
   return s;
 }

@@ -40,7 +40,7 @@ struct RunSummary {
   std::size_t rows = 0, scored = 0, refused = 0, infeasible = 0;
   double mape = 0, median = 0, p90 = 0, worst = 0, bias = 0;
   std::size_t memory_rows = 0;
-  double memory_mape = 0, memory_bias = 0;
+  double memory_mape = 0, memory_p90 = 0, memory_bias = 0;
 };
 [[nodiscard]] RunSummary summarise(std::span<const ScoredRun> rows);
 

@@ -23,12 +23,11 @@ ErrorSummary summarise(std::span<const ScoredRow> rows) {
   s.scored = errors.size();
   s.refused = s.rows - s.scored;
   if (errors.empty()) return s;
-  std::sort(errors.begin(), errors.end());
   const auto n = static_cast<double>(errors.size());
   s.bias /= n;
   s.mape = std::accumulate(errors.begin(), errors.end(), 0.0) / n;
-  s.p90 = errors[(errors.size() * 9 + 9) / 10 - 1];  // the nearest rank
-  s.worst = errors.back();
+  s.p90 = p90(errors);
+  s.worst = *std::max_element(errors.begin(), errors.end());
   s.median = median(std::move(errors));
   return s;
 }

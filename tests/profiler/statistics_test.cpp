@@ -13,6 +13,12 @@ TEST_CASE("the median is the middle value or the mean of the two in the middle")
   CHECK(median({4, 1, 3, 2}) == 2.5);
 }
 
+TEST_CASE("the 90th percentile is the least value that is not below nine tenths of them") {
+  CHECK(p90({3}) == 3);
+  CHECK(p90({10, 9, 8, 7, 6, 5, 4, 3, 2, 1}) == 9);
+  CHECK(p90({11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1}) == 10);
+}
+
 TEST_CASE("the median's interval is between order statistics") {
   SECTION(
       "of 10 samples the second and ninth: at most 1 below is missed with 2 (1 + 10) / 2^10 = 2.1 %, of 2 with 11 %") {

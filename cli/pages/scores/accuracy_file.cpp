@@ -19,6 +19,13 @@ namespace {
 /// Three digits of an error.
 Node rounded(double error) { return Node::number(std::round(1000 * error) / 1000); }
 
+Node memory_node(const profiler::RunSummary& stated) {
+  Node out = Node::map();
+  out.set("runs", Node::integer(static_cast<long long>(stated.memory_rows)));
+  out.set("p90", rounded(stated.memory_p90));
+  return out;
+}
+
 }  // namespace
 
 std::string accuracy_file(const std::vector<ScoreReport>& reports) {
@@ -41,11 +48,14 @@ std::string accuracy_file(const std::vector<ScoreReport>& reports) {
     return it->second;
   };
   std::string files;
+  std::vector<profiler::ScoredRun> stated;
   for (const ScoreReport& report : reports) {
     if (!report.runs) {
       wrong.add({report.file}, "", "is no table of runs, of which alone --accuracy makes a file");
       continue;
     }
+    const std::vector<profiler::ScoredRun> with = profiler::with_stated_work(report.runs->table, report.runs->rows);
+    stated.insert(stated.end(), with.begin(), with.end());
     files += ' ' + std::filesystem::path(report.file).filename().string();
     for (const profiler::ScoredRun& run : report.runs->rows) {
       if (!run.has_error()) continue;
@@ -71,6 +81,8 @@ std::string accuracy_file(const std::vector<ScoreReport>& reports) {
   }
   Node document = Node::map();
   document.set("accuracy", std::move(list));
+  if (const profiler::RunSummary s = profiler::summarise(stated); s.memory_rows > 0)
+    document.set("memory", memory_node(s));
   return fmt::format("# Errors of predicted iterations (docs/trust.md), by `moeplan score{} --accuracy FILE`.\n{}",
                      files, to_yaml(document));
 }

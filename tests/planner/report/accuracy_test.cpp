@@ -44,11 +44,16 @@ TEST_CASE("The accuracy of a job is that of runs like it, if there are enough") 
 
 TEST_CASE("A file of accuracies is read strictly") {
   const auto read = [](const std::string& text) { return read_accuracy(parse_yaml(text, "f")); };
-  const std::vector<Accuracy> one =
-      read("accuracy: [{gpu: a, runs: 3, most_gpus: 64, median: 0.1, p90: 0.3, bias: -0.05}]");
+  const std::string iterations = "accuracy: [{gpu: a, runs: 3, most_gpus: 64, median: 0.1, p90: 0.3, bias: -0.05}]\n";
+  const std::vector<Accuracy> one = read(iterations).iterations;
   REQUIRE(one.size() == 1);
   CHECK((one[0].gpu == "a" && one[0].precision.empty() && one[0].runs == 3 && one[0].most_gpus == 64 &&
          one[0].bias == -0.05));
+  CHECK_FALSE(read(iterations).memory.has_value());
+  const MemoryAccuracy memory = read(iterations + "memory: {runs: 13, p90: 0.03}").memory.value();
+  CHECK((memory.runs == 13 && memory.p90 == 0.03));
+  CHECK_THAT(error_of([&] { (void)read(iterations + "memory: {runs: 0, mape: 1}"); }),
+             Catch::Contains("memory.runs") && Catch::Contains("memory.p90") && Catch::Contains("memory.mape"));
   const std::string error =
       error_of([&] { (void)read("accuracy: [{gpu: a, runs: 0, most_gpus: 8, median: -1, p95: 1, bias: 0}]"); });
   for (const char* key : {"accuracy[0].runs", "accuracy[0].median", "p95: unknown key; did you mean \"p90\"?"})
@@ -56,7 +61,7 @@ TEST_CASE("A file of accuracies is read strictly") {
 }
 
 TEST_CASE("Shipped accuracies are of GPUs that are shipped") {
-  for (const Accuracy& a : read_accuracy(load_document(find_config("accuracy", "iterations")))) {
+  for (const Accuracy& a : read_accuracy(load_document(find_config("accuracy", "iterations"))).iterations) {
     CAPTURE(a.gpu, a.precision);
     const std::vector<std::string> gpus = config_names("gpus");
     CHECK(std::any_of(gpus.begin(), gpus.end(), [&](const std::string& name) {

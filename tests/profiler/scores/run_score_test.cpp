@@ -53,6 +53,7 @@ TEST_CASE("A summary has the errors of time and of memory, each over the rows th
   CHECK(s.bias == Approx((std::log(1.1) + std::log(0.8)) / 2));
   CHECK(s.memory_rows == 1);
   CHECK(s.memory_mape == Approx(0.1));
+  CHECK(s.memory_p90 == Approx(0.1));
 }
 
 TEST_CASE("Rows that state their work have a summary of their own") {

@@ -67,9 +67,16 @@ std::string speed_text(const planner::Prediction& p) {
 
 std::string memory_text(const MemoryUse& m, const Cluster& cluster) {
   return fmt::format(
-      "{} GiB of {}: weights {}, gradients {}, optimizer {}, activations {}, working buffers {}, runtime {}",
+      "{} GiB of {}: weights {}, gradients {}, optimizer {}, activations {}, working buffers {}, runtime {}{}",
       gib(m.total()), gib(cluster.memory_per_rank()), gib(m.weights), gib(m.gradients), gib(m.optimizer),
-      gib(m.activations), gib(m.working), gib(m.runtime));
+      gib(m.activations), gib(m.working), gib(m.runtime), tightness_text(m.total(), cluster.memory_per_rank()));
+}
+
+std::string tightness_text(Bytes peak, Bytes capacity) {
+  const std::optional<planner::MemoryAccuracy> known = planner::shipped_memory_accuracy();
+  if (!known || peak > capacity || peak * (1 + known->p90) <= capacity) return "";
+  return fmt::format("; it may not fit: of {} measured peaks 9 in 10 were predicted within {}", known->runs,
+                     in_percent(known->p90));
 }
 
 std::string job_text(const planner::Inputs& inputs, const Cluster& cluster) {

@@ -27,7 +27,10 @@ namespace moeplan::cli {
 
 /// "step time 4.441 s, 7379 tokens/s/GPU, MFU 59.5%".
 [[nodiscard]] std::string speed_text(const planner::Prediction& prediction);
+/// "73.1 GiB of 74.5: weights 7.5, ...", and tightness_text().
 [[nodiscard]] std::string memory_text(const MemoryUse& memory, const Cluster& cluster);
+/// "; it may not fit: ..." if what is free beside the peak is less than the error of such predictions; else "".
+[[nodiscard]] std::string tightness_text(Bytes peak, Bytes capacity);
 
 /// "mixtral_8x7b on 32 x h100_sxm of dgx_h100", and the workload in words.
 [[nodiscard]] std::string job_text(const planner::Inputs& inputs, const Cluster& cluster);

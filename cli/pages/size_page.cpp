@@ -177,11 +177,16 @@ std::string answer_lines(const SizeReport& r) {
                                             nic_text(r.nics.back().rate)));
 }
 
-std::string plan_line(const SizeReport& r) {
+/// The answer's plan and its memory.
+std::string plan_lines(const SizeReport& r) {
   if (!r.best) return "";
-  const TriedSize& t = *r.answer().sizing.answer();
+  const SizedCluster& c = r.answer();
+  const TriedSize& t = *c.sizing.answer();
+  const Bytes peak = t.best->memory.total(), capacity = c.inputs.cluster.gpu.memory;
   return labelled("plan",
-                  plan_text(t.best->candidate) + (r.framework ? fmt::format(" | {}", r.framework->text()) : ""));
+                  plan_text(t.best->candidate) + (r.framework ? fmt::format(" | {}", r.framework->text()) : "")) +
+         labelled("memory", fmt::format("{} of {} GiB per GPU ({:.0f}%){}", gib(peak), gib(capacity),
+                                        100 * (peak / capacity), tightness_text(peak, capacity)));
 }
 
 std::string workload_line(const SizeReport& r) {
@@ -256,7 +261,7 @@ const NicSizing* enough_nics(const SizeReport& r) {
 
 std::string size_page(const SizeReport& r) {
   std::string out = fmt::format("{}: {}\n", r.clusters.front().inputs.model.name, target_text(r.target));
-  out += answer_lines(r) + plan_line(r) + workload_line(r);
+  out += answer_lines(r) + plan_lines(r) + workload_line(r);
   for (const SizedCluster& c : r.clusters) out += cluster_table(r, c);
   return out + nic_table(r) + size_notes(r);
 }

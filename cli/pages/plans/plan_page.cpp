@@ -47,16 +47,6 @@ std::string launches_text(const PlanReport& r) {
                            human(captured.step), signed_percent(change));
 }
 
-/// The peak of the fullest rank, and whether what is free is less than the error of such predictions.
-std::string memory_text(Bytes peak, Bytes capacity, std::string_view of, std::string_view recompute) {
-  std::string out = fmt::format("{} of {} GiB per {} ({:.0f}%), recompute {}", gib(peak), gib(capacity), of,
-                                100 * (peak / capacity), recompute);
-  const std::optional<planner::MemoryAccuracy> known = planner::shipped_memory_accuracy();
-  if (!known || peak * (1 + known->p90) <= capacity) return out;
-  return out + fmt::format("; it may not fit: of {} measured peaks 9 in 10 were predicted within {}", known->runs,
-                           in_percent(known->p90));
-}
-
 /// What to run, how fast it is, its memory, its losses, and how good the answer is: a line each.
 std::string answer_lines(const PlanReport& r) {
   const planner::Candidate& c = r.result.ranked.front().candidate;
@@ -65,8 +55,10 @@ std::string answer_lines(const PlanReport& r) {
   const Bytes capacity = r.cluster.memory_per_rank();
   std::string out = labelled("run", run_text(c));
   out += labelled("speed", speed_text(p));
-  out += labelled("memory", memory_text(p.memory.total(), capacity, r.cluster.ranks_per_gpu > 1 ? "rank" : "GPU",
-                                        name_of(c.recompute)));
+  out += labelled("memory",
+                  fmt::format("{} of {} GiB per {} ({:.0f}%), recompute {}{}", gib(p.memory.total()), gib(capacity),
+                              r.cluster.ranks_per_gpu > 1 ? "rank" : "GPU", 100 * (p.memory.total() / capacity),
+                              name_of(c.recompute), tightness_text(p.memory.total(), capacity)));
   out += labelled("losses", fmt::format("exposed communication {} ({} of the step), bubble {}{}", human(exposed),
                                         in_percent(step > Seconds(0) ? exposed / step : 0), in_percent(p.bubble()),
                                         launches_text(r)));

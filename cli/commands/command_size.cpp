@@ -72,10 +72,10 @@ std::vector<std::string> overrides_of_size(const SizeOptions& o, const std::opti
   return overrides;
 }
 
-/// A name of --cluster, and the price after its last equals sign.
-std::pair<std::string, std::optional<double>> cluster_and_price(const std::string& text) {
+/// The price after the last equals sign of a --cluster, if there is one.
+std::optional<double> price_of(const std::string& text) {
   const std::size_t equals = text.rfind('=');
-  if (equals == std::string::npos) return {text, std::nullopt};
+  if (equals == std::string::npos) return std::nullopt;
   const Parsed<double> price = parse_number(text.substr(equals + 1));
   const auto* value = std::get_if<double>(&price);
   if (!value || *value < 0) {
@@ -85,7 +85,7 @@ std::pair<std::string, std::optional<double>> cluster_and_price(const std::strin
                                             "GPU-hour",
                                             in_quotes(text))});
   }
-  return {text.substr(0, equals), *value};
+  return *value;
 }
 
 /// The framework that plans are for: that which is asked for, or the usual one of the workload's mode.
@@ -108,12 +108,15 @@ void settle_nodes(SizedCluster& c) {
 
 SizedCluster sized_cluster(const SizeOptions& o, const std::string& text,
                            const std::optional<planner::Framework>& framework) {
-  auto [name, price] = cluster_and_price(text);
-  SizedCluster c{.documents = planner::load_inputs(
-                     name, o.model, o.workload, overrides_of_size(o, framework),
-                     o.approximates ? planner::UnknownFamilies::Approximated : planner::UnknownFamilies::Refused),
-                 .inputs = {},
-                 .price = price};
+  SizedCluster c{.documents = {}, .inputs = {}, .price = {}};
+  Diagnostics wrong;
+  wrong.collect([&] { c.price = price_of(text); });
+  wrong.collect([&] {
+    c.documents = planner::load_inputs(
+        text.substr(0, text.rfind('=')), o.model, o.workload, overrides_of_size(o, framework),
+        o.approximates ? planner::UnknownFamilies::Approximated : planner::UnknownFamilies::Refused);
+  });
+  wrong.throw_if_any();
   c.inputs = planner::read_inputs(c.documents);
   if (framework) planner::settle_for_framework(*framework, c.documents, c.inputs);
   if (c.inputs.cluster.ranks_per_gpu > 1)

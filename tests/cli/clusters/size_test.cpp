@@ -174,6 +174,8 @@ TEST_CASE("size names what is wrong with its options, all at once") {
              Catch::Contains("dgx_h10: is no file of configs/clusters; did you mean \"dgx_h100\"?") &&
                  Catch::Contains("--cluster: \"hgx_h200=cheap\" has no price after the equals sign; expected e.g. "
                                  "hgx_h200=2.50, per GPU-hour"));
+  CHECK_THAT(error({"--cluster", "dgx_h10=cheap", "--gpus", "8"}),
+             Catch::Contains("\"dgx_h10=cheap\" has no price") && Catch::Contains("dgx_h10: is no file"));
   CHECK_THAT(error({"--cluster", "dgx_h100", "--gpus", "8", "--nic-rates", "200,400Gbps"}),
              Catch::Contains("--nic-rates: \"200\" has no unit"));
   CHECK_THAT(error({"--cluster", "dgx_h100", "--gpus", "8", "--nic-rates", "0Gbps"}),

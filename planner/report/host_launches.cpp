@@ -49,16 +49,15 @@ WithGraphs fastest_with_graphs(const Inputs& inputs, const Cluster& cluster, con
   Workload workload = inputs.workload;
   workload.cuda_graphs = graphs;
   const Problem problem(inputs.model, workload, cluster);
+  const bool differ = has_asymmetric_ranks(best.program, problem.stage_clusters());
   const double simulated_per_closed_form = best.makespan.seconds() / best.estimate.closed_form;
   std::vector<WithGraphs> compared;
-  for (const Evaluated& e : std::span(found.ranked).first(std::min(kMostCompared, found.ranked.size()))) {
+  for (const Evaluated& e : std::span(found.ranked).first(std::min(differ ? 1 : kMostCompared, found.ranked.size()))) {
     const Evaluation with = evaluate(problem, e.candidate, Depth::Extrapolation, {.checks = Checks::None});
     compared.push_back({e.candidate, simulated_per_closed_form * with.evaluated.estimate.closed_form});
   }
   const auto simulate = [&](WithGraphs& c) {
-    if (exchange_flows(problem, c.candidate) > kMostFlows &&
-        has_asymmetric_ranks(best.program, problem.stage_clusters()))
-      return;
+    if (differ && exchange_flows(problem, c.candidate) > kMostFlows) return;
     c.step = simulated_makespan(problem, c.candidate).seconds();
     c.is_simulated = true;
   };

@@ -25,9 +25,9 @@ struct WithGraphs {
 };
 /// The fastest of the first candidates of a search if its workload had these graphs: since launches weigh less, it may
 /// be another one than without. The first, to which `best` belongs, is preferred to those that are less than 1% faster.
-/// The fastest by closed form is simulated, unless ranks differ and are so many that this takes seconds. Closed forms
-/// were 0.3 to 4.3% below the simulations without graphs and 2.0 to 5.5% with them (qwen3_30b, skewed, 32 to 1,024
-/// GPUs).
+/// The fastest by closed form is simulated. Where ranks differ, which takes long to price, the first stands alone, and
+/// is not simulated if that would take seconds. Closed forms were 0.3 to 4.3% below the simulations without graphs
+/// and 2.0 to 5.5% with them (qwen3_30b, skewed, 32 to 1,024 GPUs).
 [[nodiscard]] WithGraphs fastest_with_graphs(const Inputs& inputs, const Cluster& cluster, const SearchResult& found,
                                              const Prediction& best, const CudaGraphs& graphs);
 

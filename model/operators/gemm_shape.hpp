@@ -13,6 +13,8 @@ struct GemmShape {
   bool operator==(const GemmShape&) const = default;
 };
 
+[[nodiscard]] inline bool is_empty(const GemmShape& s) { return s.m == 0 || s.n == 0 || s.k == 0; }
+
 [[nodiscard]] inline double flops_of(const GemmShape& s) {
   return 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
 }

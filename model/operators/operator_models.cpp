@@ -150,7 +150,12 @@ std::optional<GroupedGemmCost> training_grouped_gemm_cost(const OperatorModels& 
                                                           std::int64_t sources) {
   const GemmModel* model = find_gemm_model(models, format, "");
   if (!model) return std::nullopt;
-  if (models.training) call.slowdown *= models.training->grouped_gemm.of(call.phase, format);
+  if (models.training) {
+    const auto empty = std::count_if(products.begin(), products.end(), is_empty);
+    const bool is_alone = std::ssize(products) - empty == 1;  // beside no other expert's
+    const TrainingModel& training = *models.training;
+    call.slowdown *= (is_alone ? training.gemm : training.grouped_gemm).of(call.phase, format);
+  }
   if (sources > 1 && call.phase != GemmPhase::Wgrad)
     return batched_products_cost(*model, models.num_sms, products, sources, call);
   return separate_products_cost(*model, models.num_sms, products, call);

@@ -30,8 +30,6 @@ TrainingAttention training_attention(MapReader& training, std::string_view key) 
 
 namespace {
 
-bool is_empty(const GemmShape& shape) { return shape.m == 0 || shape.n == 0 || shape.k == 0; }
-
 void add(const GemmCost& one, GroupedGemmCost& sum) {
   sum.launch = one.launch;
   sum.math += one.math;

@@ -79,6 +79,16 @@ TEST_CASE("Products one after another add up, with one launch and nothing for ex
         Approx(5));
 }
 
+TEST_CASE("The products of one expert run alone, at the clocks of single products") {
+  const OperatorModels m = models();
+  const GemmShape shape{8192, 8192, 8192};
+  const auto cost = [&](const std::vector<GemmShape>& products) {
+    return training_grouped_gemm_cost(m, MathFormat::Bf16, products, {})->math;
+  };
+  CHECK(cost({shape, {0, 8192, 8192}}) == training_gemm_cost(m, MathFormat::Bf16, shape, {})->math);
+  CHECK(cost({shape, shape}) > 2.0 * cost({shape}));
+}
+
 TEST_CASE("Products of an expert by source are batches, but for weight gradients") {
   const OperatorModels m = models();
   // Two experts with three sources each.

@@ -132,12 +132,13 @@ LoweredIterations lower_iterations(const ModelSpec& model, const Workload& workl
   LoweredIterations out;
   out.stages.assign(microbatches.size(), std::vector<Sequence>(static_cast<std::size_t>(d.pp)));
   for (std::int64_t s = 0; s < d.pp; ++s) {
-    std::vector<PartPasses> own;
+    StageParts of_stage;
     for (std::int64_t v = 0; v < candidate.virtual_stages; ++v) {
       const std::size_t p = to_index(part_of(candidate.pipeline, d.pp, s, v));
-      const PartPosition position = position_of(p, s, v, candidate, before);
-      own.push_back(part_passes(context, parts[p], position, kinds, units, blocks));
+      of_stage.parts.push_back(parts[p]);
+      of_stage.positions.push_back(position_of(p, s, v, candidate, before));
     }
+    const std::vector<PartPasses> own = stage_passes(context, of_stage, kinds, units, blocks);
     for (std::size_t i = 0; i < microbatches.size(); ++i) {
       Sequence& stage = out.stages[i][static_cast<std::size_t>(s)];
       const StageWriter writer(context, units, blocks, own, microbatches[i]);

@@ -13,7 +13,9 @@ namespace {
 
 /// The transfers of a pass, in addition to the model.
 struct PassDuties {
-  bool gathers = false;
+  bool gathers = false;                         // weights of its units, each concurrently with the one before
+  bool waits_for_weights = false;               // which were gathered before
+  std::vector<std::size_t> gathers_after = {};  // units of another part
   bool reduces = false;
   bool moves_copies = false;  // forward: weights to copies of experts; backward: their gradients home
 };
@@ -49,9 +51,13 @@ struct Part {
     const std::int64_t from = forward ? position.from_preceding : -position.to_next;
     const std::int64_t to = forward ? position.to_next : -position.from_preceding;
     if (from != 0) out.push_back({.block = blocks.message(forward, /*sends=*/false, from)});
+    // The next unit waits for all transfers begun before it, for its weights: a reduction begins after that wait.
+    const bool reduces_later = does.reduces && does.gathers;
     Sequence steps;
     for (std::size_t i = 0; i < order.size(); ++i) {
-      UnitDuties duties{.waits_for_weights = does.gathers, .gathers = std::nullopt, .reduces = does.reduces};
+      UnitDuties duties{.waits_for_weights = does.gathers, .reduces = does.reduces && !reduces_later};
+      if (i == 0) duties.waits_for_weights |= does.waits_for_weights;
+      if (reduces_later && i > 0) duties.reduces_preceding = order[i - 1];
       if (does.gathers && i + 1 < order.size()) duties.gathers = order[i + 1];
       duties.plans_placement = forward && does.moves_copies && plans(units[order[i]]);
       duties.waits_for_copies = forward && copied(i);
@@ -60,6 +66,10 @@ struct Part {
       steps.push_back({.block = blocks.pass(order[i], forward, duties)});
     }
     append_folded(out, steps, longest);
+    if (reduces_later) out.push_back({.block = blocks.reduce_gradients(order.back())});
+    Sequence gathered;
+    for (const std::size_t unit : does.gathers_after) gathered.push_back({.block = blocks.gather_weights(unit)});
+    append_folded(out, gathered, longest);
     if (to != 0) out.push_back({.block = blocks.message(forward, /*sends=*/true, to)});
     return out;
   }
@@ -96,23 +106,30 @@ std::size_t number_of_units(const StagePart& part) {
          (part.head ? 1 : 0);
 }
 
-PartPasses part_passes(const LoweringContext& context, const StagePart& part, const PartPosition& position,
-                       const std::vector<std::size_t>& kinds, ModelUnits& units, UnitBlocks& blocks) {
-  const Part p{context, units, blocks, position, longest_pattern(context.model())};
+std::vector<PartPasses> stage_passes(const LoweringContext& context, const StageParts& stage,
+                                     const std::vector<std::size_t>& kinds, ModelUnits& units, UnitBlocks& blocks) {
   const bool trains = context.trains(), sharded = context.has_replicas() && trains;
   const std::int64_t zero_stage = context.workload().zero_stage;
-  const bool always = sharded && zero_stage == 3;
-  PartPasses out{
-      .position = position, .units = {}, .first_forward = {}, .forward = {}, .backward = {}, .last_backward = {}};
-  out.units = part_units(context, part, position, kinds, units);
-  out.forward = p.pass(out.units, true, {.gathers = always});
-  out.first_forward = p.pass(out.units, true, {.gathers = sharded && zero_stage >= 1, .moves_copies = trains});
-  if (!trains) return out;
-  const std::vector<std::size_t> reversed(out.units.rbegin(), out.units.rend());
-  out.backward = p.pass(reversed, false, {.gathers = always, .reduces = sharded && zero_stage >= 2});
-  const bool reduces = sharded && context.workload().overlap_gradients;
-  out.last_backward = p.pass(reversed, false, {.gathers = always, .reduces = reduces, .moves_copies = true});
-  return out;
+  const bool always = sharded && zero_stage == 3, once = sharded && (zero_stage == 1 || zero_stage == 2);
+  std::vector<PartPasses> passes(stage.parts.size());
+  for (std::size_t v = 0; v < passes.size(); ++v) {
+    passes[v].position = stage.positions[v];
+    passes[v].units = part_units(context, stage.parts[v], stage.positions[v], kinds, units);
+  }
+  for (std::size_t v = 0; v < passes.size(); ++v) {
+    PartPasses& out = passes[v];
+    const Part p{context, units, blocks, out.position, longest_pattern(context.model())};
+    out.forward = p.pass(out.units, true, {.gathers = always});
+    PassDuties first{.gathers = always || (once && v == 0), .waits_for_weights = once && v > 0, .moves_copies = trains};
+    if (once && v + 1 < passes.size()) first.gathers_after = passes[v + 1].units;
+    out.first_forward = p.pass(out.units, true, first);
+    if (!trains) continue;
+    const std::vector<std::size_t> reversed(out.units.rbegin(), out.units.rend());
+    out.backward = p.pass(reversed, false, {.gathers = always, .reduces = sharded && zero_stage >= 2});
+    const bool reduces = sharded && context.workload().overlap_gradients;
+    out.last_backward = p.pass(reversed, false, {.gathers = always, .reduces = reduces, .moves_copies = true});
+  }
+  return passes;
 }
 
 Sequence paired_pass(const LoweringContext& context, const PartPasses& backward, const PartPasses& forward,

@@ -34,11 +34,19 @@ struct PartPasses {
                                                   ModelUnits& units);
 [[nodiscard]] std::size_t number_of_units(const StagePart& part);
 
-/// The passes through a part; adds its units and blocks. `kinds` are the kinds of routing by MoE layer of the model
-/// (routing_kinds()).
-[[nodiscard]] PartPasses part_passes(const LoweringContext& context, const StagePart& part,
-                                     const PartPosition& position, const std::vector<std::size_t>& kinds,
-                                     ModelUnits& units, UnitBlocks& blocks);
+/// The parts of a stage, in the order of their first passes.
+struct StageParts {
+  std::vector<StagePart> parts;
+  std::vector<PartPosition> positions;
+};
+
+/// The passes through the parts of a stage; adds their units and blocks. `kinds` are the kinds of routing by MoE layer
+/// of the model (routing_kinds()). With ZeRO 1 and 2, weights of the first part are gathered unit by unit, those of the
+/// others after the first pass through the part before, concurrently with those that follow (as Megatron-Core's
+/// param_sync_func does in forward_backward_pipelining_with_interleaving).
+[[nodiscard]] std::vector<PartPasses> stage_passes(const LoweringContext& context, const StageParts& stage,
+                                                   const std::vector<std::size_t>& kinds, ModelUnits& units,
+                                                   UnitBlocks& blocks);
 
 /// A microbatch's backward pass through one part, concurrently with the forward pass of another microbatch through a
 /// part of the same stage: layer by layer in pairs, the other units alone. Neither is the first or last microbatch.

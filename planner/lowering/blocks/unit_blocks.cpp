@@ -17,11 +17,12 @@ BlockId UnitBlocks::pass(std::size_t index, bool forward, const UnitDuties& duti
   std::string name = unit.name + (forward ? "" : " backward");
   if (duties.gathers) name += ", gathering weights";
   if (duties.sends_copies) name += ", sending copies";
-  if (duties.reduces) name += ", reducing gradients";
+  if (duties.reduces || duties.reduces_preceding) name += ", reducing gradients";
   BlockBuilder block(context_.program(), name);
   const ReplicaParts replicas = context_.replica_parts(block);
   if (duties.waits_for_weights) replicas.wait(OpClass::WeightGather);
   if (duties.gathers) replicas.gather_weights(units_[*duties.gathers].parameters);
+  if (duties.reduces_preceding) replicas.reduce_gradients(units_[*duties.reduces_preceding].parameters);
   forward ? write_forward(unit, duties, block) : write_backward(unit, duties, block);
   if (duties.reduces) replicas.reduce_gradients(unit.parameters);
   const CudaGraphs& graphs = context_.workload().cuda_graphs;
@@ -73,6 +74,16 @@ BlockId UnitBlocks::gather_weights(std::size_t unit) {
   if (is_new) {
     BlockBuilder block(context_.program(), units_[unit].name + " weights");
     context_.replica_parts(block).gather_weights(units_[unit].parameters);
+    it->second = block.finish();
+  }
+  return it->second;
+}
+
+BlockId UnitBlocks::reduce_gradients(std::size_t unit) {
+  const auto [it, is_new] = reductions_.try_emplace(unit);
+  if (is_new) {
+    BlockBuilder block(context_.program(), units_[unit].name + " gradients");
+    context_.replica_parts(block).reduce_gradients(units_[unit].parameters);
     it->second = block.finish();
   }
   return it->second;

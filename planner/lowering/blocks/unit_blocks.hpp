@@ -18,9 +18,10 @@ namespace moeplan::planner {
 /// part of the model.
 struct UnitDuties {
   bool waits_for_weights = false;
-  std::optional<std::size_t> gathers{};  // the unit whose weights it gathers concurrently
-  bool reduces = false;                  // reduces its gradients
-  bool plans_placement = false;          // of a strategy that plans in every iteration
+  std::optional<std::size_t> gathers{};            // the unit whose weights it gathers concurrently
+  bool reduces = false;                            // reduces its gradients, once they are complete
+  std::optional<std::size_t> reduces_preceding{};  // the unit before it, whose gradients it reduces concurrently
+  bool plans_placement = false;                    // of a strategy that plans in every iteration
   // For placed experts with copies (copy_parts.hpp):
   bool waits_for_copies = false;
   std::optional<std::size_t> sends_copies{};  // the unit to whose copies it sends weights concurrently
@@ -40,6 +41,8 @@ class UnitBlocks {
   BlockId pair(std::size_t backward, std::size_t forward);
   /// Gathers a unit's weights from their ZeRO shards.
   BlockId gather_weights(std::size_t unit);
+  /// Reduces a unit's gradients to their ZeRO shards.
+  BlockId reduce_gradients(std::size_t unit);
   /// Sends weights to the copies of a unit's experts.
   BlockId send_copies(std::size_t unit);
   /// Sends activations to the stage `shift` stages ahead, which holds the next part of the model, or receives them from
@@ -69,6 +72,7 @@ class UnitBlocks {
   std::map<std::size_t, Passes> passes_;                              // by unit
   std::map<std::pair<std::size_t, std::size_t>, BlockId> pairs_;      // by backward, forward unit
   std::map<std::size_t, BlockId> gathers_;                            // by unit
+  std::map<std::size_t, BlockId> reductions_;                         // by unit
   std::map<std::size_t, BlockId> copies_;                             // by unit
   std::map<std::tuple<bool, bool, std::int64_t>, BlockId> messages_;  // by forward, sends, shift
   std::vector<std::pair<UnitParameters, BlockId>> updates_;

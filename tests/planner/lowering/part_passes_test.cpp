@@ -100,6 +100,81 @@ TEST_CASE("gradients are reduced next to the last backward pass or, without over
   CHECK(concurrent < one_by_one);
 }
 
+TEST_CASE("with sharded weights gradients are reduced next to the layer after, which waits for its weights alone") {
+  const ModelSpec model = small_layers::model(8, {{6, {{0, moe(4)}}}});
+  Workload w = workload(std::nullopt);
+  w.routing.shape = RoutingShape::Uniform;
+  w.zero_stage = 3;
+  w.global_batch = 8;
+  w.sequence_length = 2048;
+  const Candidate c = candidate("baseline", 2, 1, 1, 1);
+  REQUIRE_FALSE(infeasibility(model, w, c, 1));
+  const Program p = lower_iteration(model, w, c, 1);
+  std::map<OpClass, double> bytes;
+  const std::vector<std::int64_t> counts = block_counts(p, 0);
+  for (std::size_t b = 0; b < counts.size(); ++b) {
+    for (const Operation& op : p.blocks[b].operations) {
+      if (op.communication())
+        bytes[op.op_class] += static_cast<double>(counts[b]) * static_cast<double>(message_size(p, op, RankId(0)));
+    }
+  }
+  // Weights are gathered in both passes of the four microbatches, and their gradients reduced once in each.
+  CHECK(bytes[OpClass::WeightGather] == Approx(2 * bytes[OpClass::Gradient]).epsilon(0.02));
+  // Where computation takes longer than a gathering and a reduction together, a layer waits for neither.
+  const Timeline t = simulate(p, tests::toy_cluster(1, 2));
+  SimTime waited{}, longest{};
+  for (const TimelineSpan& s : t.spans) {
+    const Operation& op = p.blocks[s.block.index()].operations[static_cast<std::size_t>(s.operation)];
+    if (s.rank != RankId(0)) continue;
+    if (op.communication()) longest = std::max(longest, s.end - s.start);
+    if (std::holds_alternative<Wait>(op.work)) waited += s.end - s.start;
+  }
+  CHECK(longest > SimTime(0));
+  // For the first layer of each pass and, before the optimizer, the last one.
+  CHECK(waited.seconds() <= 9.0 * longest.seconds());
+}
+
+TEST_CASE("weights of a stage's later parts are gathered while the part before has its other microbatches") {
+  const ModelSpec model = small_layers::model(8, {{12, {{0, moe(4)}}}});
+  Workload w = workload(std::nullopt);
+  w.routing.shape = RoutingShape::Uniform;
+  w.zero_stage = 1;
+  w.global_batch = 8;
+  w.sequence_length = 2048;
+  Candidate c = candidate("baseline", 2, 1, 1, 1);
+  c.degrees.pp = 2;
+  struct Gathered {
+    double bytes = 0;
+    std::int64_t waits = 0;
+    SimTime waited{}, longest{};
+  };
+  const auto gathered = [&](std::int64_t parts) {
+    c.virtual_stages = parts;
+    REQUIRE_FALSE(infeasibility(model, w, c, 1));
+    const Program p = lower_iteration(model, w, c, 1);
+    Gathered out;
+    const Timeline t = simulate(p, tests::toy_cluster(1, 4));
+    for (const TimelineSpan& s : t.spans) {
+      const Operation& op = p.blocks[s.block.index()].operations[static_cast<std::size_t>(s.operation)];
+      if (s.rank != RankId(0) || op.op_class != OpClass::WeightGather) continue;
+      if (op.communication()) {
+        out.bytes += static_cast<double>(message_size(p, op, RankId(0)));
+        out.longest = std::max(out.longest, s.end - s.start);
+      } else {
+        ++out.waits;
+        out.waited += s.end - s.start;
+      }
+    }
+    return out;
+  };
+  // The first stage has the embedding and six layers; with three parts two layers in each.
+  const Gathered one = gathered(1), three = gathered(3);
+  CHECK(one.bytes == three.bytes);
+  CHECK(one.waits == 7);
+  CHECK(three.waits == 3 + 1 + 1);  // for each unit of the first part, and once for each of the others
+  CHECK(three.waited.seconds() <= 2.0 * three.longest.seconds());  // for the first unit, which nothing hides
+}
+
 TEST_CASE("a pipeline layout says which layers each stage has") {
   ModelSpec model = small_layers::model(8, {{6, {{0, moe(4)}}}});
   model.num_mtp_layers = 1;

@@ -123,7 +123,7 @@ std::string suggestion(std::string_view name, std::span<const std::string> candi
   if (const std::string nearest = nearest_name(name, candidates); !nearest.empty()) {
     return fmt::format("; did you mean \"{}\"?", nearest);
   }
-  if (candidates.empty() || candidates.size() > 16) return "";
+  if (candidates.empty() || candidates.size() > 24) return "";
   return fmt::format("; one of {}", fmt::join(candidates, ", "));
 }
 

@@ -74,15 +74,17 @@ enum class FrameworkRule {
   ExpertsOverTpAndDp,      // ep is tp dp with whole experts; or 1, with experts sharded as tp
   ExpertsOnDenseMesh,      // esp is tp, or with ep > 1 also 1; ep is a multiple of the ranks that share a sequence
   DirectExchangeInNode,    // the all-to-all `linear` stays inside a node: between nodes rows are deduplicated
-  OverlapOfWholePasses     // microbatches overlap without recomputation of whole layers or whole MoE layers
+  OverlapOfWholePasses,    // microbatches overlap without recomputation of whole layers or whole MoE layers
+  ShardsGatherRows         // the schedule is `megatron_etp` with esp > 1
 };
 
-inline constexpr std::array<std::pair<FrameworkRule, std::string_view>, 5> kFrameworkRuleNames{
+inline constexpr std::array<std::pair<FrameworkRule, std::string_view>, 6> kFrameworkRuleNames{
     {{FrameworkRule::SequenceParallelWithTp, "sequence_parallel_with_tp"},
      {FrameworkRule::ExpertsOverTpAndDp, "experts_over_tp_and_dp"},
      {FrameworkRule::ExpertsOnDenseMesh, "experts_on_dense_mesh"},
      {FrameworkRule::DirectExchangeInNode, "direct_exchange_in_node"},
-     {FrameworkRule::OverlapOfWholePasses, "overlap_of_whole_passes"}}};
+     {FrameworkRule::OverlapOfWholePasses, "overlap_of_whole_passes"},
+     {FrameworkRule::ShardsGatherRows, "shards_gather_rows"}}};
 
 /// What a framework reads under one argument, or one key of its configuration: a switch, a number, a text, any number
 /// of texts, or one of some choices.

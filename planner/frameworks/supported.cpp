@@ -52,6 +52,8 @@ std::optional<std::string> broken_rule(const Framework& f, const Candidate& c, s
   const bool recomputes_experts = c.recompute.has(RecomputeModule::WholeLayer) || c.recompute.has(RecomputeModule::Moe);
   if (is_in_force(FrameworkRule::OverlapOfWholePasses) && c.ep_overlap && recomputes_experts)
     return fmt::format("{} overlaps microbatches only without recomputation of MoE layers", f.text());
+  if (is_in_force(FrameworkRule::ShardsGatherRows) && d.esp > 1 && c.schedule != "megatron_etp")
+    return fmt::format("{} shards experts by schedule megatron_etp", f.text());
   return std::nullopt;
 }
 

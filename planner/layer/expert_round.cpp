@@ -57,10 +57,12 @@ class Writer {
     const bool back = r_.backward;
     const Slice from = p.at_source(parts_.at_sources(back ? "d.moe.returned" : "moe.encoded", p.own));
     const bool dedup = l_.all_to_all->deduplicates(), with_choices = dedup || l_.weighs_in_experts;
+    const std::string gathered = r_.gathers_over_shards ? ".own" : "";
+    const std::string operand = back ? "d.expert.out" : "expert.in", result = back ? "d.expert.in" : "expert.out";
     const Slice in = dedup ? parts_.at_holders(back ? "d.moe.arrived" : "moe.arrived", p.held)
-                           : parts_.routed(back ? "d.expert.out" : "expert.in", l_.computed, p.held);
+                           : parts_.routed(operand + gathered, l_.computed, p.held);
     const Slice out = dedup ? parts_.at_holders(back ? "d.moe.leaving" : "moe.leaving", p.held)
-                            : parts_.routed(back ? "d.expert.in" : "expert.out", l_.computed, p.held);
+                            : parts_.routed(result + gathered, l_.computed, p.held);
     const std::string returned = back ? "d.moe.encoded" : "moe.returned";
     const bool sums = r_.shards && l_.degrees.esp > 1;
     const Slice to =
@@ -82,9 +84,11 @@ class Writer {
       case ChunkTask::Decode:
         if (!parts_.dispatches_operands(back)) transcode(l_.codec.dispatch, in, /*decodes=*/true, "dispatch");
         if (dedup) parts_.write_out(p.held, back);
+        if (r_.gathers_over_shards) over_shards(Collective::AllGather, in, rows_of_experts(operand, p));
         return;
-      case ChunkTask::Expert: return experts(chunk, p.held);
+      case ChunkTask::Expert: return experts(chunk, path_of_experts(p));
       case ChunkTask::EncodeCombine:
+        if (r_.gathers_over_shards) over_shards(Collective::ReduceScatter, rows_of_experts(result, p), out);
         if (dedup) parts_.add_up(p.held, back);
         if (!r_.combine) transcode(l_.codec.combine, out, /*decodes=*/false, "combine");
         return;
@@ -102,6 +106,19 @@ class Writer {
         if (sums) parts_.sum_shards(returned + ".partial", returned, p.own, Rows::Experts::All);
         return;
     }
+  }
+
+  /// The rows that the experts compute.
+  [[nodiscard]] Path path_of_experts(const Part& p) const {
+    return r_.gathers_over_shards ? prepend(union_of(l_.groups.esp), p.held) : p.held;
+  }
+  Slice rows_of_experts(const std::string& name, const Part& p) {
+    return parts_.routed(name, l_.computed, path_of_experts(p));
+  }
+  void over_shards(Collective kind, const Slice& from, const Slice& to) {
+    const bool gathers = kind == Collective::AllGather;
+    b_.then(collective(gathers ? "all-gather" : "reduce-scatter", OpClass::ExpertSharding, Stream::Intra,
+                       {.collective = kind, .group = l_.groups.esp}, from, to));
   }
 
   void experts(std::size_t chunk, const Path& held) {

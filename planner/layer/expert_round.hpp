@@ -18,6 +18,8 @@ struct ExpertRound {
   Path sources;           // path from a rank to the sources whose rows it sends
   bool backward = false;  // gradients: "d.moe.returned" to "d.moe.encoded" instead of "moe.encoded" to "moe.returned"
   bool shards = false;    // combine returns partial sums of the expert shards, which are then summed
+  /// The shards of an expert gather the rows that arrive, and reduce-scatter their results before these return.
+  bool gathers_over_shards = false;
   /// The tasks of all chunks; each comes after its predecessor in the same chunk.
   std::vector<ChunkStep> order;
   /// If true, a chunk is not a part of every source's rows but consists of all rows exchanged between two groups of

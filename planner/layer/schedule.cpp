@@ -22,7 +22,7 @@ std::vector<std::unique_ptr<Schedule>>& schedule_table() {
         make_opt_sche_schedule(),     make_smart_schedule(),           make_tutel_schedule(0),
         make_tutel_schedule(1),       make_tutel_schedule(2),          make_tutel_schedule(4),
         make_tutel_schedule(8),       make_deferred_s1_schedule(),     make_deferred_s2_schedule(),
-        make_tapered_s1_schedule(),
+        make_tapered_s1_schedule(),   make_megatron_etp_schedule(),
     };
     return std::vector(std::move_iterator(built_in.begin()), std::move_iterator(built_in.end()));
   }();

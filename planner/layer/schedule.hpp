@@ -149,5 +149,6 @@ bool add_schedule(std::unique_ptr<Schedule> entry);
 [[nodiscard]] std::unique_ptr<Schedule> make_deferred_s1_schedule();          // schedules/parm_s1.cpp
 [[nodiscard]] std::unique_ptr<Schedule> make_tapered_s1_schedule();           // schedules/parm_s1.cpp
 [[nodiscard]] std::unique_ptr<Schedule> make_deferred_s2_schedule();          // schedules/parm_s2.cpp
+[[nodiscard]] std::unique_ptr<Schedule> make_megatron_etp_schedule();         // schedules/megatron_etp.cpp
 
 }  // namespace moeplan::planner

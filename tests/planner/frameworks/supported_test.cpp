@@ -44,6 +44,21 @@ TEST_CASE("Megatron-LM runs its own schedule, dispatchers, order and placement, 
         "Megatron-LM 0.14 needs sequence parallelism for tp > 1 with experts");
 }
 
+TEST_CASE("Megatron-LM gathers the rows of expert shards, DeepSpeed has none") {
+  Candidate c = candidate();
+  c.degrees = {.dp = 4, .tp = 2, .edp = 1, .ep = 4, .esp = 2};
+  c.sequence_parallel = true;
+  for (const char* framework : {"megatron", "megatron-bridge"}) {
+    CAPTURE(framework);
+    c.schedule = "megatron_etp";
+    CHECK(reason(framework, c).empty());
+    c.schedule = "baseline";
+    CHECK(reason(framework, c).find("shards experts by schedule megatron_etp") != std::string::npos);
+  }
+  c.schedule = "megatron_etp";
+  CHECK(reason("deepspeed", c) == "DeepSpeed 0.17 has no schedule megatron_etp");
+}
+
 TEST_CASE("What a version does not have yet is refused") {
   Candidate c = candidate();
   c.ep_overlap = true;

@@ -49,7 +49,7 @@ double expert_flops(const Program& p, std::size_t block, std::int32_t rank) {
 /// Parm's schedules do not repeat work in a tensor-parallel group.
 bool splits_tokens(const Schedule& schedule) {
   return schedule.name().starts_with("parm_") || schedule.name().starts_with("s1_") ||
-         schedule.name().starts_with("s2_");
+         schedule.name().starts_with("s2_") || schedule.name() == "megatron_etp";
 }
 
 bool runs(const Schedule& schedule, const Degrees& degrees) { return !schedule.infeasibility(degrees, {}); }

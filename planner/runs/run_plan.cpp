@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "model/text/reader.hpp"
 #include "planner/layer/all_to_all.hpp"
@@ -36,6 +37,16 @@ bool contains(const std::string& text, std::string_view part) { return text.find
 
 bool is_megatron(const std::string& stack) {
   return stack.empty() || contains(stack, "Megatron") || contains(stack, "Primus") || contains(stack, "NeMo");
+}
+
+/// The n of Megatron-Core 0.n, if the stack names it: "Megatron-Core 0.10", "Megatron-LM (MCore v0.9)".
+std::optional<int> core_version(const std::string& stack) {
+  const std::size_t core = stack.find("Core"), zero = core == std::string::npos ? core : stack.find("0.", core);
+  if (zero == std::string::npos || stack.find_first_not_of("Core v", core) != zero) return std::nullopt;
+  int version = 0;
+  const char* const begin = stack.data() + zero + 2;
+  if (std::from_chars(begin, stack.data() + stack.size(), version).ptr == begin) return std::nullopt;
+  return version;
 }
 
 /// Fills a RunPlan from a row; the first thing that cannot be expressed ends it.
@@ -91,7 +102,7 @@ class Mapping {
     pin("tp", row_.tp, 1, space.tp, d.tp);
     pin("pp", row_.pp, 1, space.pp, d.pp);
     pin("cp", row_.cp, 1, space.cp, d.cp);
-    pin("etp", row_.etp, d.tp, space.esp, d.esp);
+    pin("etp", row_.etp, out_.model.num_moe_layers() > 0 ? d.tp : 1, space.esp, d.esp);
     pin("vp", row_.vp, 1, space.virtual_stages, out_.candidate.virtual_stages);
     if (row_.ep) space.ep = d.ep = *row_.ep;
     if (!row_.ep) planner_chooses("ep");
@@ -118,8 +129,10 @@ class Mapping {
     if (!row_.global_batch) out_.defaults.emplace_back("global_batch of the default workload");
     document.set("sequence_length", Node::integer(value("sequence_length", row_.sequence_length, 4096)));
     document.set("zero_stage", Node::integer(value("zero", row_.zero, 1)));
+    // Megatron-FSDP's guide and its example job reduce gradients in bf16 (--grad-reduce-in-bf16).
+    const bool reduces_in_bf16 = is_bridge || (is_megatron(row_.stack) && row_.zero == 3);
     document.set("gradient_dtype",
-                 Node::text(value("gradient_dtype", row_.gradient_dtype, is_bridge ? "bf16" : "fp32")));
+                 Node::text(value("gradient_dtype", row_.gradient_dtype, reduces_in_bf16 ? "bf16" : "fp32")));
     document.set("optimizer_dtype", Node::text(value("optimizer_dtype", row_.optimizer_dtype, "fp32")));
     if (row_.overlap_gradients == 0) document.set("overlap_gradients", Node::boolean(false));
     document.set("recompute", Node::text(value("recompute", row_.recompute, "none")));
@@ -155,7 +168,8 @@ class Mapping {
   }
 
   /// The recipes of Megatron-Bridge and Primus take the loss of Transformer Engine, Megatron-LM by default its own.
-  /// Primus pads rows where it permutes them.
+  /// Primus pads rows where it permutes them. Megatron-Core permutes by one kernel from 0.11 on (its change log), and
+  /// has the router's kernels fused from 0.14 on (its README of MoE).
   void set_fusions(Node& document) {
     if (!row_.fusions.empty()) {
       document.set("fusions", Node::text(row_.fusions));
@@ -166,6 +180,10 @@ class Mapping {
     if (is_primus) fusions.add(Fusion::Padding);
     if (contains(row_.stack, "Megatron") && !contains(row_.stack, "Bridge") && !is_primus)
       fusions.remove(Fusion::CrossEntropy);
+    if (const auto core = core_version(row_.stack)) {
+      if (*core < 11) fusions.remove(Fusion::Permute);
+      if (*core < 14) fusions.remove(Fusion::Router);
+    }
     if (fusions != Fusions::Default) document.set("fusions", Node::text(value("fusions", "", name_of(fusions))));
   }
 
@@ -227,6 +245,7 @@ class Mapping {
     out_.candidate.all_to_all = out_.candidate.degrees.ep > 1 ? known->all_to_all : "linear";
     if (out_.candidate.all_to_all->is_dispatcher())
       out_.candidate.dispatcher_sms = out_.space.dispatcher_sms = row_.dispatcher_sms.value_or(0);
+    if (is_megatron(row_.stack) && out_.candidate.degrees.esp > 1) out_.candidate.schedule = "megatron_etp";
     out_.space.schedule = out_.candidate.schedule;
     out_.space.all_to_all = out_.candidate.all_to_all;
     out_.space.codec = CodecPair{};

@@ -57,6 +57,45 @@ bool has(const std::vector<std::string>& texts, const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("Expert shards are Megatron's if the stack is") {
+  RunRow r = row();
+  CHECK(planned(r).candidate.schedule == "baseline");
+  r.etp = 2;
+  r.tp = 2;
+  CHECK(planned(r).candidate.schedule == "megatron_etp");
+  CHECK(planned(r).space.schedule == planned(r).candidate.schedule);
+  r.stack = "DeepSpeed";
+  CHECK(planned(r).candidate.schedule == "baseline");
+}
+
+TEST_CASE("An old Megatron-Core fuses less") {
+  const auto fusions = [](const std::string& stack) {
+    RunRow r = row();
+    r.stack = stack;
+    return planned(r).workload.fusions;
+  };
+  for (const char* stack : {"Megatron-Core 0.10", "Megatron-LM (MCore v0.9)"}) {
+    CAPTURE(stack);
+    CHECK_FALSE(fusions(stack).has(Fusion::Permute));
+    CHECK_FALSE(fusions(stack).has(Fusion::Router));
+  }
+  CHECK(fusions("Megatron-Core 0.11").has(Fusion::Permute));
+  CHECK_FALSE(fusions("Megatron-Core 0.13.1").has(Fusion::Router));
+  CHECK(fusions("Megatron-Core 0.14") == fusions("Megatron-Core dev 2025-11"));
+  CHECK(fusions("Megatron-Core").has(Fusion::Router));
+}
+
+TEST_CASE("Megatron-FSDP reduces gradients in bf16 unless the row says otherwise") {
+  RunRow r = row();
+  r.stack = "Megatron-Core dev";
+  r.gradient_dtype = "";
+  CHECK(planned(r).workload.gradient_dtype == Dtype::Fp32);
+  r.zero = 3;
+  CHECK(planned(r).workload.gradient_dtype == Dtype::Bf16);
+  r.gradient_dtype = "fp32";
+  CHECK(planned(r).workload.gradient_dtype == Dtype::Fp32);
+}
+
 TEST_CASE("A row with all its flags becomes one pinned candidate") {
   const RunPlan p = planned(row());
   CHECK_FALSE(p.is_searched);

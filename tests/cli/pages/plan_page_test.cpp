@@ -61,7 +61,9 @@ TEST_CASE("The page of a plan begins with five lines of answer, and no line has 
 
 TEST_CASE("Where launches by the host take a considerable part of the critical path, the losses say what saves them") {
   const Cli cli;
-  const Arguments small = planned("hgx_b200", "qwen3_30b_a3b", "32"), large = planned("hgx_b200", "deepseek_v3", "512");
+  const Arguments small = planned("hgx_b200", "qwen3_30b_a3b", "32"),
+                  large = with(planned("hgx_b200", "deepseek_v3", "512"),
+                               {"--pp", "16", "--tp", "2", "--ep", "16", "--micro-batch", "2"});
   const auto losses = [&](const Arguments& arguments) {
     return answer_of(cli.run(with(arguments, {"--budget", "4", "--no-ep-overlap", "-o", "plan.yaml"})).out).at(3);
   };

@@ -48,6 +48,7 @@ SearchResult search(const Problem& problem, const SearchSpace& space,
   ranking.settle();
   if (ranking.price_deferred_alone()) refine_pipelines(ranking);
   if (!ranking.ranked().empty()) {
+    if (!ranking.is_cut()) deduplicate_rows(ranking);
     if (!ranking.is_cut()) vary_strategies(ranking);
     if (!ranking.is_cut()) overlap_microbatches(ranking);
     ranking.sort_by_closed_form();

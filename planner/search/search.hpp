@@ -12,7 +12,8 @@
 //    deferred, by its bound is simulated at once: no other one of degrees that were deferred is priced if its bound is
 //    not below that time.
 // 3. For the best pipelines, also price other micro batches and interleaved stages. For the best candidates overall,
-//    look for other strategies for their MoE layers (layer_search.hpp), and price the fastest.
+//    price rows that go to each node once, look for other strategies for their MoE layers (layer_search.hpp), and price
+//    the fastest.
 // 4. Simulate in rounds of fixed size, best closed form first; after each round drop the candidates whose lower bound
 //    is not below the best simulated time. Pruning depends on rounds, not on threads, so the result does not depend on
 //    the number of threads.

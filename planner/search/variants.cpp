@@ -7,6 +7,7 @@
 
 #include "model/base/in_parallel.hpp"
 #include "planner/frameworks/supported.hpp"
+#include "planner/layer/all_to_all.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/search/layer_search.hpp"
 #include "planner/search/strategies_by_kind.hpp"
@@ -135,6 +136,24 @@ void refine_pipelines(Ranking& ranking) {
     }
   }
   ranking.add_priced(proposals, {}, /*even_if_cut=*/true);
+}
+
+void deduplicate_rows(Ranking& ranking) {
+  const Problem& problem = ranking.problem();
+  const SearchSpace& space = ranking.space();
+  if (space.all_to_all) return;
+  ranking.sort_by_closed_form();
+  std::vector<std::vector<Candidate>> proposals;
+  for (const Evaluated& e : ranking.ranked()) {
+    if (std::ssize(proposals) == space.most_refined) break;
+    Candidate c = e.candidate;
+    if (c.degrees.ep * c.degrees.esp <= problem.ranks_per_node() || c.all_to_all->deduplicates()) continue;
+    c.all_to_all = "node_dedup";
+    if (space.framework && unsupported(*space.framework, c, problem.ranks_per_node())) continue;
+    if (!evaluate(problem, c, Depth::Feasibility).infeasibility) proposals.push_back({std::move(c)});
+  }
+  ranking.result().enumerated += std::ssize(proposals);
+  ranking.add_priced(proposals);
 }
 
 void vary_strategies(Ranking& ranking) {

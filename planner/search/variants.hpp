@@ -9,6 +9,10 @@ namespace moeplan::planner {
 /// search is cut, since these often halve the time.
 void refine_pipelines(Ranking& ranking);
 
+/// Prices the best candidates whose experts span nodes with rows that go to each node once (node_dedup), too: by their
+/// linear exchanges, which take the most of the time there, they would not be among those that are varied next.
+void deduplicate_rows(Ranking& ranking);
+
 /// Prices other strategies for the MoE layers of the best candidates with different degrees: at most three for each,
 /// those with which the layer alone is fastest.
 void vary_strategies(Ranking& ranking);

@@ -145,6 +145,24 @@ TEST_CASE("Replicas of an expert are neighbours where their gradients weigh more
   }
 }
 
+TEST_CASE("Where experts span nodes, candidates are also priced with rows that go to each node once") {
+  SmallCase c;
+  c.nodes = 2;
+  c.top_k = 4;
+  c.fabric_bandwidth = "1 GB/s";
+  SearchSpace one{.tp = 1, .ep = 8, .esp = 1, .pp = 1, .ep_overlap = false, .most_varied = 0, .most_ordered = 0};
+  const auto is_deduplicated = [](const Evaluated& e) { return e.candidate.all_to_all == "node_dedup"; };
+  CHECK(is_deduplicated(search_of(small(c), one).ranked.at(0)));
+  SECTION("not with another all-to-all that the user fixed") {
+    one.all_to_all = "linear";
+    CHECK(std::ranges::none_of(search_of(small(c), one).ranked, is_deduplicated));
+  }
+  SECTION("nor inside a node") {
+    one.ep = 4;
+    CHECK(std::ranges::none_of(search_of(small(c), one).ranked, is_deduplicated));
+  }
+}
+
 TEST_CASE("Microbatches overlap, and stages are in a V, where that is faster or pinned", "[slow]") {
   SmallCase c;
   c.nodes = 2;

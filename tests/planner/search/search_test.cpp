@@ -339,7 +339,8 @@ TEST_CASE("The best of a search is the best of all candidates simulated one by o
   }
   c.micro_batch = "2";  // otherwise the search takes the largest that fits, by design not always the fastest
   const Small s = small(c);
-  const SearchResult r = search_of(s, {.pipeline = PipelineShape::Interleaved,
+  const SearchResult r = search_of(s, {.all_to_all = "linear",
+                                       .pipeline = PipelineShape::Interleaved,
                                        .ep_overlap = false,
                                        .most_refined = 1'000'000,
                                        .most_simulated = 1'000'000,

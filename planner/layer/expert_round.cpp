@@ -57,12 +57,11 @@ class Writer {
     const bool back = r_.backward;
     const Slice from = p.at_source(parts_.at_sources(back ? "d.moe.returned" : "moe.encoded", p.own));
     const bool dedup = l_.all_to_all->deduplicates(), with_choices = dedup || l_.weighs_in_experts;
-    const std::string gathered = r_.gathers_over_shards ? ".own" : "";
     const std::string operand = back ? "d.expert.out" : "expert.in", result = back ? "d.expert.in" : "expert.out";
     const Slice in = dedup ? parts_.at_holders(back ? "d.moe.arrived" : "moe.arrived", p.held)
-                           : parts_.routed(operand + gathered, l_.computed, p.held);
+                           : own(parts_.routed(operand, l_.computed, p.held));
     const Slice out = dedup ? parts_.at_holders(back ? "d.moe.leaving" : "moe.leaving", p.held)
-                            : parts_.routed(result + gathered, l_.computed, p.held);
+                            : own(parts_.routed(result, l_.computed, p.held));
     const std::string returned = back ? "d.moe.encoded" : "moe.returned";
     const bool sums = r_.shards && l_.degrees.esp > 1;
     const Slice to =
@@ -76,7 +75,8 @@ class Writer {
       case ChunkTask::Dispatch:
         if (with_choices && !back) {
           const auto [sent, arrived] = parts_.dispatched_choice(p.own, p.held);
-          move("dispatch choices", OpClass::Dispatch, {p.at_source(sent), arrived}, false, p, /*accompanies=*/true);
+          move("dispatch choices", OpClass::Dispatch, {p.at_source(sent), own(arrived)}, false, p,
+               /*accompanies=*/true);
         }
         exchange("dispatch", OpClass::Dispatch, l_.codec.dispatch, from, in, /*is_combine=*/false, p);
         if (l_.during_dispatch) l_.during_dispatch();
@@ -84,11 +84,11 @@ class Writer {
       case ChunkTask::Decode:
         if (!parts_.dispatches_operands(back)) transcode(l_.codec.dispatch, in, /*decodes=*/true, "dispatch");
         if (dedup) parts_.write_out(p.held, back);
-        if (r_.gathers_over_shards) over_shards(Collective::AllGather, in, rows_of_experts(operand, p));
+        if (r_.gathers_over_shards) gather(p, in, rows_of_experts(operand, p), with_choices && !back);
         return;
       case ChunkTask::Expert: return experts(chunk, path_of_experts(p));
       case ChunkTask::EncodeCombine:
-        if (r_.gathers_over_shards) over_shards(Collective::ReduceScatter, rows_of_experts(result, p), out);
+        if (r_.gathers_over_shards) reduce_scatter(p, rows_of_experts(result, p), out, with_choices && back);
         if (dedup) parts_.add_up(p.held, back);
         if (!r_.combine) transcode(l_.codec.combine, out, /*decodes=*/false, "combine");
         return;
@@ -96,7 +96,7 @@ class Writer {
         if (r_.combine) return r_.combine(p.own);
         if (with_choices && back) {
           const auto [leaving, returned_choice] = parts_.combined_choice_gradient(p.own, p.held);
-          move("combine choices", OpClass::Combine, {leaving, p.at_source(returned_choice)}, true, p,
+          move("combine choices", OpClass::Combine, {own(leaving), p.at_source(returned_choice)}, true, p,
                /*accompanies=*/true);
         }
         return exchange("combine", OpClass::Combine, l_.codec.combine, out, to, /*is_combine=*/true, p);
@@ -108,12 +108,30 @@ class Writer {
     }
   }
 
+  /// Where shards gather rows, those of one shard before and after.
+  Slice own(const Slice& s) {
+    if (!r_.gathers_over_shards) return s;
+    const Buffer& gathered = b_.program().buffer(s.buffer);
+    return b_.slice(gathered.name + ".own", gathered.columns, gathered.dtype, s.rows);
+  }
   /// The rows that the experts compute.
   [[nodiscard]] Path path_of_experts(const Part& p) const {
     return r_.gathers_over_shards ? prepend(union_of(l_.groups.esp), p.held) : p.held;
   }
   Slice rows_of_experts(const std::string& name, const Part& p) {
     return parts_.routed(name, l_.computed, path_of_experts(p));
+  }
+  void gather(const Part& p, const Slice& rows, const Slice& of_shards, bool with_choices) {
+    over_shards(Collective::AllGather, rows, of_shards);
+    if (with_choices)
+      over_shards(Collective::AllGather, own(parts_.dispatched_choice(p.own, p.held).second),
+                  parts_.dispatched_choice(p.own, path_of_experts(p)).second);
+  }
+  void reduce_scatter(const Part& p, const Slice& of_shards, const Slice& rows, bool with_choice_gradients) {
+    over_shards(Collective::ReduceScatter, of_shards, rows);
+    if (with_choice_gradients)
+      over_shards(Collective::ReduceScatter, parts_.combined_choice_gradient(p.own, path_of_experts(p)).first,
+                  own(parts_.combined_choice_gradient(p.own, p.held).first));
   }
   void over_shards(Collective kind, const Slice& from, const Slice& to) {
     const bool gathers = kind == Collective::AllGather;

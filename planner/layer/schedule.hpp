@@ -113,8 +113,8 @@ class Schedule {
   [[nodiscard]] virtual std::optional<std::int64_t> tutel_r() const { return std::nullopt; }
   /// The groups of the schedule's all-to-all; by default the ep ranks that hold the same shard of different experts.
   [[nodiscard]] virtual ExchangeFamily exchange(const Degrees& d) const { return {{"", d.ep, d.esp}, 1}; }
-  /// Whether the experts can multiply by the gate's weights: choices then travel with every row.
-  [[nodiscard]] virtual bool takes_choices_along() const { return true; }
+  /// Whether the experts can multiply by the gate's weights: choices then travel with every row, to every shard.
+  [[nodiscard]] virtual bool takes_choices_along(const Degrees& d) const { return d.esp == 1; }
   virtual void lower_forward(const MoeLayer& layer, BlockBuilder& block) const = 0;
   virtual void lower_backward(const MoeLayer& layer, BlockBuilder& block) const = 0;
 };

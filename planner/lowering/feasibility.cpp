@@ -238,9 +238,10 @@ Reason strategies_infeasibility(const ModelSpec& model, const Workload& workload
 Reason gate_weights_infeasibility(const Workload& workload, const Schedule& schedule, const Degrees& of_layer) {
   if (workload.gate_weights == GateWeights::AtSources) return std::nullopt;
   if (is_dense(workload.encoding)) return "dense encoding weighs rows at their sources";
-  if (of_layer.esp > 1) return "shards of experts do not weigh rows";
-  if (!schedule.takes_choices_along())
-    return Infeasibility(fmt::format("{} weighs rows at their sources", schedule.name()));
+  if (!schedule.takes_choices_along(of_layer)) {
+    return Infeasibility(fmt::format("{} weighs rows at their sources{}", schedule.name(),
+                                     of_layer.esp > 1 ? " where experts have shards" : ""));
+  }
   return std::nullopt;
 }
 

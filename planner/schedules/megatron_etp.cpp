@@ -26,6 +26,7 @@ class MegatronEtp : public Schedule {
       return "megatron_etp gathers what arrives, which a codec would have to read first";
     return std::nullopt;
   }
+  bool takes_choices_along(const Degrees&) const override { return true; }  // gathered with the rows
   std::vector<std::int64_t> pipeline_degrees(const Degrees&, std::int64_t) const override { return {1}; }
 
   void lower_forward(const MoeLayer& l, BlockBuilder& b) const override {

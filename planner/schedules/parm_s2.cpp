@@ -81,7 +81,7 @@ class S2 : public Schedule {
     parts.gate_backward("ffn.in", "d.ffn.in", all);
   }
 
-  bool takes_choices_along() const override { return false; }  // it gathers what it combines
+  bool takes_choices_along(const Degrees&) const override { return false; }  // it gathers what it combines
 
  private:
   /// This rank's part of each expert's rows that the MP group holds.

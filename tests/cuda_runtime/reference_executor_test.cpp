@@ -288,7 +288,7 @@ TEST_CASE("Every way to run an MoE layer gives the reference's values", "[slow]"
   for (const Layer& layer : layers) run_all(layer, workload(layer.shape));
   CHECK(runs > 100);
   runs = 0;
-  for (const Layer& layer : layers) {  // only of whole experts
+  for (const Layer& layer : layers) {  // of shards only where they gather their choices
     Workload w = workload(layer.shape);
     w.gate_weights = GateWeights::InExperts;
     run_all(layer, w);

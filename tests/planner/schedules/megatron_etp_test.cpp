@@ -34,6 +34,19 @@ TEST_CASE("With megatron_etp a row crosses the network once, and shards gather i
   }
 }
 
+TEST_CASE("With megatron_etp shards weigh rows by choices that they gather, too") {
+  Workload w = layer_workload();
+  w.gate_weights = GateWeights::InExperts;
+  const Candidate c = layer_candidate("megatron_etp", 1, kEp, kShards);
+  CHECK_FALSE(infeasibility(layer_model(), w, c, kLayerPerNode));
+  CHECK(infeasibility(layer_model(), w, layer_candidate("parm_s1", 1, kEp, kShards), kLayerPerNode)->text ==
+        "parm_s1 weighs rows at their sources where experts have shards");
+  const Program p = layer_program(c, w), at_sources = layer_program(c);
+  constexpr double kChoice = kRows / kLayerM / 4 * 2 * 4;  // top 2: as many weights and experts a row, in fp32
+  CHECK(sent(p, 0, OpClass::ExpertSharding) == sent(at_sources, 0, OpClass::ExpertSharding) + kShards * 2 * kChoice);
+  CHECK(sent(p, 1, OpClass::ExpertSharding) == sent(at_sources, 1, OpClass::ExpertSharding) + kShards * kChoice);
+}
+
 TEST_CASE("megatron_etp has expert shards, one chunk, no codec and no deduplication") {
   const Workload w = layer_workload();
   const auto fits = [&](const Candidate& c) { return !infeasibility(layer_model(), w, c, kLayerPerNode); };

@@ -137,8 +137,8 @@ class Mapping {
     if (row_.overlap_gradients == 0) document.set("overlap_gradients", Node::boolean(false));
     document.set("recompute", Node::text(value("recompute", row_.recompute, "none")));
     if (!row_.recompute_layers.empty()) document.set("recompute_layers", Node::text(row_.recompute_layers));
-    // Megatron-Core weighs in experts from 0.12 on (2025), except in shards of them.
-    const bool weighs_in_experts = is_megatron(row_.stack) && out_.candidate.degrees.esp == 1;
+    // Megatron-Core weighs in experts from 0.12 on (2025).
+    const bool weighs_in_experts = is_megatron(row_.stack) && core_version(row_.stack).value_or(12) >= 12;
     document.set("gate_weights", Node::text(weighs_in_experts ? "in_experts" : "at_sources"));
     document.set("capacity_factor", Node::text("none"));
     // Rows are padded so that whole iterations can be captured.

@@ -69,34 +69,29 @@ void UnitBlocks::write_backward(const ModelUnit& unit, const UnitDuties& duties,
   write_layer_backward(context_, unit, {.collects = duties.collects_copies}, block);
 }
 
-BlockId UnitBlocks::gather_weights(std::size_t unit) {
-  const auto [it, is_new] = gathers_.try_emplace(unit);
+BlockId UnitBlocks::once(std::map<std::size_t, BlockId>& known, std::size_t unit, const char* suffix,
+                         const std::function<void(BlockBuilder&)>& write) {
+  const auto [it, is_new] = known.try_emplace(unit);
   if (is_new) {
-    BlockBuilder block(context_.program(), units_[unit].name + " weights");
-    context_.replica_parts(block).gather_weights(units_[unit].parameters);
+    BlockBuilder block(context_.program(), units_[unit].name + suffix);
+    write(block);
     it->second = block.finish();
   }
   return it->second;
+}
+
+BlockId UnitBlocks::gather_weights(std::size_t unit) {
+  return once(gathers_, unit, " weights",
+              [&](BlockBuilder& block) { context_.replica_parts(block).gather_weights(units_[unit].parameters); });
 }
 
 BlockId UnitBlocks::reduce_gradients(std::size_t unit) {
-  const auto [it, is_new] = reductions_.try_emplace(unit);
-  if (is_new) {
-    BlockBuilder block(context_.program(), units_[unit].name + " gradients");
-    context_.replica_parts(block).reduce_gradients(units_[unit].parameters);
-    it->second = block.finish();
-  }
-  return it->second;
+  return once(reductions_, unit, " gradients",
+              [&](BlockBuilder& block) { context_.replica_parts(block).reduce_gradients(units_[unit].parameters); });
 }
 
 BlockId UnitBlocks::send_copies(std::size_t unit) {
-  const auto [it, is_new] = copies_.try_emplace(unit);
-  if (is_new) {
-    BlockBuilder block(context_.program(), units_[unit].name + " copies");
-    planner::send_copies(moe_layer(unit), block);
-    it->second = block.finish();
-  }
-  return it->second;
+  return once(copies_, unit, " copies", [&](BlockBuilder& block) { planner::send_copies(moe_layer(unit), block); });
 }
 
 BlockId UnitBlocks::message(bool forward, bool sends, std::int64_t shift) {

@@ -4,6 +4,7 @@
 
 #include <compare>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -61,6 +62,9 @@ class UnitBlocks {
   void launch(std::int64_t operations, BlockBuilder& block) const;
   /// Weight tensors of a unit, from its backward pass.
   [[nodiscard]] std::int64_t tensors_of(std::size_t unit) const;
+  /// The block that is known of the unit, or else a new one, named after the unit and `suffix`, as `write` fills it.
+  BlockId once(std::map<std::size_t, BlockId>& known, std::size_t unit, const char* suffix,
+               const std::function<void(BlockBuilder&)>& write);
   void write_forward(const ModelUnit& unit, const UnitDuties& duties, BlockBuilder& block);
   void write_backward(const ModelUnit& unit, const UnitDuties& duties, BlockBuilder& block);
   [[nodiscard]] MoeLayer moe_layer(std::size_t unit) {

@@ -17,6 +17,12 @@ using namespace planner;
 
 inline constexpr std::int64_t kLayerM = 64, kLayerH = 128, kLayerTokens = 64, kLayerWorld = 8, kLayerPerNode = 4;
 
+/// Whether the schedule does not repeat work in a tensor-parallel group.
+inline bool splits_tokens(const Schedule& schedule) {
+  return schedule.name().starts_with("parm_") || schedule.name().starts_with("s1_") ||
+         schedule.name().starts_with("s2_") || schedule.name() == "megatron_etp";
+}
+
 inline Workload layer_workload(Mode mode = Mode::Train) {
   Workload w{};
   w.name = "test";

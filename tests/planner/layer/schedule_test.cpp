@@ -92,9 +92,7 @@ TEST_CASE("Every schedule with every all-to-all and number of chunks does the wh
             CAPTURE(schedule->name(), all_to_all->name(), chunks, tp, ep, esp, w.capacity_factor.has_value());
             ++ran[std::string(schedule->name())];
             const Program p = layer_program(c, w);
-            const bool splits = schedule->name().starts_with("parm_") || schedule->name().starts_with("s1_") ||
-                                schedule->name().starts_with("s2_") || schedule->name() == "megatron_etp";
-            const double all = once * (splits ? 1 : tp);
+            const double all = once * (splits_tokens(*schedule) ? 1 : tp);
             if (w.capacity_factor) {
               CHECK(expert_flops(p, 0) == all);
             } else {

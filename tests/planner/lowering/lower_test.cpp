@@ -13,6 +13,7 @@
 #include "planner/lowering/blocks/gated_routing.hpp"
 #include "planner/lowering/feasibility.hpp"
 #include "sim/program/simulate.hpp"
+#include "tests/support/layer_cases.hpp"
 #include "tests/support/small_layers.hpp"
 #include "tests/support/toy_cluster.hpp"
 
@@ -44,12 +45,6 @@ double expert_flops(const Program& p, std::size_t block, std::int32_t rank) {
     if (op.op_class == OpClass::Expert) flops += compute_load(p, op, RankId(rank)).flops;
   }
   return flops;
-}
-
-/// Parm's schedules do not repeat work in a tensor-parallel group.
-bool splits_tokens(const Schedule& schedule) {
-  return schedule.name().starts_with("parm_") || schedule.name().starts_with("s1_") ||
-         schedule.name().starts_with("s2_") || schedule.name() == "megatron_etp";
 }
 
 bool runs(const Schedule& schedule, const Degrees& degrees) { return !schedule.infeasibility(degrees, {}); }

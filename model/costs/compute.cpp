@@ -177,7 +177,7 @@ std::optional<ComputeParts> modelled_attention(const OperatorModels& operators, 
                              .is_causal = attention.causal,
                              .is_backward = attention.backward,
                              .window = attention.window};
-  const auto cost = training_attention_cost(operators, shape);
+  const auto cost = training_attention_cost(operators, shape, attention.format.value_or(MathFormat::Bf16));
   if (!cost) return std::nullopt;
   AttentionShape whole = shape;
   whole.is_backward = false;
@@ -236,6 +236,10 @@ ComputeParts parts_of_one_kernel(const Program& program, const Operation& operat
   if (std::holds_alternative<FusedProducts>(operation.work)) return attention_parts(gpu, dtype, load.flops, load.bytes);
   const Kernel kernel = std::get<Kernel>(operation.work);
   const std::int64_t bytes = load.bytes - bytes_not_written(program, operation, kernel, rank, gpu);
+  if (kernel == Kernel::Epilogue) {
+    const std::int64_t in_registers = byte_count(program, operation.reads.front(), rank);
+    return roofline(Seconds(0), Seconds(0), hbm_time(gpu, bytes - in_registers) / gpu.memory_efficiency);
+  }
   return kernel_parts(gpu, efficiency_of(kernel, gpu), bytes, element_time(program, operation, kernel, rank, gpu));
 }
 

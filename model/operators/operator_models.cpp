@@ -125,14 +125,18 @@ const AttentionModel* find_attention_model(const OperatorModels& models, MathFor
                   [&](const AttentionModel& m) { return m.format == format && m.is_backward == is_backward; });
 }
 
-const AttentionModel* training_attention_model(const OperatorModels& models, bool is_backward) {
+const AttentionModel* training_attention_model(const OperatorModels& models, bool is_backward, MathFormat format) {
   if (!models.training) return nullptr;
+  if (const auto* trained = find_attention_model(models, format, true, ""); trained && format != MathFormat::Bf16) {
+    if (const auto* own = find_attention_model(models, format, is_backward, trained->library)) return own;
+  }
   const std::string& library = models.training->attention_of(is_backward).library;
   return library.empty() ? nullptr : find_attention_model(models, MathFormat::Bf16, is_backward, library);
 }
 
-std::optional<AttentionCost> training_attention_cost(const OperatorModels& models, const AttentionShape& shape) {
-  const AttentionModel* model = training_attention_model(models, shape.is_backward);
+std::optional<AttentionCost> training_attention_cost(const OperatorModels& models, const AttentionShape& shape,
+                                                     MathFormat format) {
+  const AttentionModel* model = training_attention_model(models, shape.is_backward, format);
   if (!model) return std::nullopt;
   return attention_cost(*model, models.num_sms, shape, models.training->attention_of(shape.is_backward).slowdown);
 }

@@ -54,12 +54,15 @@ void scale(OperatorModels& models, const RateFactors& factors);
 [[nodiscard]] const AttentionModel* find_attention_model(const OperatorModels& models, MathFormat format,
                                                          bool is_backward, std::string_view source);
 
-/// The bf16 attention of a training step, forward or backward; none if there are no figures.
-[[nodiscard]] const AttentionModel* training_attention_model(const OperatorModels& models, bool is_backward);
+/// The attention of a training step, forward or backward; none if there are no figures. In another format than bf16 it
+/// is of the first library that has this format backward, and in bf16 if none has.
+[[nodiscard]] const AttentionModel* training_attention_model(const OperatorModels& models, bool is_backward,
+                                                             MathFormat format = MathFormat::Bf16);
 
 /// The cost of that attention at sustained clocks; none if there are no figures.
 [[nodiscard]] std::optional<AttentionCost> training_attention_cost(const OperatorModels& models,
-                                                                   const AttentionShape& shape);
+                                                                   const AttentionShape& shape,
+                                                                   MathFormat format = MathFormat::Bf16);
 
 /// The cost of a product of a training step in `call.phase`: the first figures of `format`, at sustained clocks; none
 /// if there are no figures. `call.slowdown` comes on top.

@@ -224,6 +224,7 @@ struct AttentionCore {
   bool causal = true;
   bool backward = false;
   AttentionHeads heads{};
+  std::optional<MathFormat> format = {};  // of the products, if it is not that of the rows
   bool operator==(const AttentionCore&) const = default;
 };
 
@@ -237,9 +238,8 @@ struct FusedProducts {
 /// A kernel whose time follows its bytes, or its elements (GpuSpec::element_rates). Encode maps tokens, or distinct
 /// rows, to the rows of their experts or to distinct rows; EncodeBackward sums such rows. Decode is their weighted sum,
 /// with the gate's weights from the choices, read last. DecodeBackward reads the output gradient, the rows that Decode
-/// summed, and the choices; it writes the gradients of these rows and of the weights. An executed Norm reads a row of
-/// factors too (RMSNorm), and a row of summands (LayerNorm). NormBackward reads the gradient of the normed rows, the
-/// rows and the weights; it writes that of the rows, and adds to that of the weights.
+/// summed, and the choices; it writes both gradients. An executed Norm reads a row of factors too (RMSNorm), and a row
+/// of summands (LayerNorm). NormBackward reads the gradient, the rows and the weights; it adds to that of the weights.
 enum class Kernel {
   Norm,
   Activation,
@@ -250,6 +250,7 @@ enum class Kernel {
   SumShards,
   Copy,         // also a pass over values of which only the bytes matter
   GeneralPass,  // a pass by a kernel for operands of any strides and formats, whose elements matter too
+  Epilogue,     // what the kernel of the product before it does with its result, read first, before it writes
   SortRows,     // the same rows in another order, by index
   CountTokens,  // a token's choices to one row per expert: how many tokens selected it
   Mask,         // a token's choices to a row of zeros and ones over the experts' rows

@@ -13,7 +13,8 @@
 namespace moeplan {
 
 /// A group of kernels that run as one, or as few. Source of Router to NormQuantise: Megatron-LM eb0783b,
-/// docs/discussions/deepseek-v3-gb200-optimization, section 2.1; of the others: its arguments.py and cross_entropy.py.
+/// docs/discussions/deepseek-v3-gb200-optimization, section 2.1; of GroupedMlp: Transformer Engine's pull requests 2622
+/// and 2769; of the others: Megatron-LM's arguments.py and cross_entropy.py.
 enum class Fusion {
   Attention,     // attention: one kernel that keeps no scores (FlashAttention); otherwise the products of queries, keys
                  // and values with a softmax between them, whose matrix is kept (--attention-backend unfused)
@@ -25,11 +26,14 @@ enum class Fusion {
   NormQuantise,  // norm_quantise: norms also write the mxfp8 copies of their results (cuDNN 9.14)
   Padding,       // padding: the router pads each expert's rows to what products in 8 bits take
                  // (--moe-router-padding-for-fp8, -for-quantization); otherwise rows are copied, and back
+  GroupedMlp,    // grouped_mlp: the experts' products in mxfp8 weigh, activate and quantise what they write, and one
+                 // kernel quantises the rows of all experts (--use-transformer-engine-op-fuser,
+                 // --moe-mlp-glu-interleave-size 32; from Blackwell on)
   CrossEntropy   // cross_entropy: Transformer Engine's loss, which writes the gradients in place of the logits
                  // (--cross-entropy-fusion-impl te); otherwise Megatron-Core's, which keeps the softmax in fp32
 };
 
-inline constexpr std::array<std::pair<Fusion, std::string_view>, 8> kFusionNames{
+inline constexpr std::array<std::pair<Fusion, std::string_view>, 9> kFusionNames{
     {{Fusion::Attention, "attention"},
      {Fusion::Router, "router"},
      {Fusion::Permute, "permute"},
@@ -37,6 +41,7 @@ inline constexpr std::array<std::pair<Fusion, std::string_view>, 8> kFusionNames
      {Fusion::ScaleSwizzle, "scale_swizzle"},
      {Fusion::NormQuantise, "norm_quantise"},
      {Fusion::Padding, "padding"},
+     {Fusion::GroupedMlp, "grouped_mlp"},
      {Fusion::CrossEntropy, "cross_entropy"}}};
 
 struct Fusions : ModuleSet<Fusion> {

@@ -160,7 +160,22 @@ Fusions read_fusions(MapReader& reader, const Workload& w) {
   if (!parsed) reader.complain("fusions", fusions_error(text));
   if (parsed && parsed->has(Fusion::NormQuantise) && w.precision != Precision::Mxfp8)
     reader.complain("fusions", fmt::format("norms quantise to mxfp8 alone; precision is {}", precision_text(w)));
+  if (parsed && parsed->has(Fusion::GroupedMlp) && w.precision != Precision::Mxfp8)
+    reader.complain("fusions",
+                    fmt::format("the experts' fused kernels are for mxfp8 alone; precision is {}", precision_text(w)));
   return parsed.value_or(Fusions::Default);
+}
+
+Fp8Modules read_fp8_modules(MapReader& reader, const Workload& w) {
+  const std::string text = reader.text_or("fp8_modules", "none");
+  const auto parsed = parse_fp8_modules(text);
+  if (!parsed) reader.complain("fp8_modules", fp8_modules_error(text));
+  const Fp8Modules modules = parsed.value_or(Fp8Modules::None);
+  if (modules != Fp8Modules::None && !w.precision)
+    reader.complain("fp8_modules", fmt::format("are those of recipes in 8 bits; precision is {}", precision_text(w)));
+  if (modules.has(Fp8Module::Attention) && !w.fusions.has(Fusion::Attention))
+    reader.complain("fp8_modules", "attention in 8 bits is a fused kernel; fusions have no attention");
+  return modules;
 }
 
 /// Batch, micro batch and sequence length.
@@ -277,6 +292,10 @@ Workload read_workload(const Node& document, const WorkloadLimits& limits) {
   w.fp8_activation_inputs = reader.boolean_or("fp8_activation_inputs", false);
   if (w.fp8_activation_inputs && (w.mode == Mode::Forward || size_of(w.dtype) != 2))
     reader.complain("fp8_activation_inputs", "is for training in 16 bits; expected false");
+  if (w.fp8_activation_inputs && w.fusions.has(Fusion::GroupedMlp))
+    reader.complain("fp8_activation_inputs",
+                    "of experts whose products activate (grouped_mlp) stay as they are; expected false");
+  w.fp8_modules = read_fp8_modules(reader, w);
   w.mtp_layers = reader.integer_or("mtp_layers", 0, 0, limits.mtp_layers.value_or(ModelLimits::kMtpLayers));
   if (w.mtp_layers > 0 && w.mode == Mode::Forward) reader.complain("mtp_layers", "are for training; expected 0");
   if (reader.find("codecs")) w.codecs = read_codecs(reader.map("codecs"));
@@ -345,6 +364,7 @@ Node workload_document(const Workload& w) {
   out.set("cuda_graph", Node::text(name_of(w.cuda_graphs)));
   if (w.fusions != Fusions::Default) out.set("fusions", Node::text(name_of(w.fusions)));
   if (w.fp8_activation_inputs) out.set("fp8_activation_inputs", Node::boolean(true));
+  if (w.fp8_modules != Fp8Modules::None) out.set("fp8_modules", Node::text(name_of(w.fp8_modules)));
   if (w.mtp_layers > 0) out.set("mtp_layers", Node::integer(w.mtp_layers));
   out.set("codecs", codecs_document(w.codecs));
   out.set("gate", gate_document(w.gate));

@@ -15,6 +15,7 @@
 #include "model/operators/precision.hpp"
 #include "model/text/document.hpp"
 #include "model/workload/cuda_graphs.hpp"
+#include "model/workload/fp8_modules.hpp"
 #include "model/workload/fusions.hpp"
 #include "model/workload/gate.hpp"
 #include "model/workload/recompute.hpp"
@@ -92,7 +93,8 @@ struct Workload {
   ExpertLayout expert_layout = ExpertLayout::Merged;
   CudaGraphs cuda_graphs = CudaGraphs::None;  // key cuda_graph
   Fusions fusions = Fusions::Default;
-  bool fp8_activation_inputs = false;  // activation functions' inputs are kept for backward in fp8
+  bool fp8_activation_inputs = false;         // activation functions' inputs are kept for backward in fp8
+  Fp8Modules fp8_modules = Fp8Modules::None;  // what multiplies in the recipe's format besides linear layers
   /// Layers of multi-token prediction that are trained along, on the last stage, where no layout says which.
   std::int64_t mtp_layers = 0;
   CodecOptions codecs = {};
@@ -127,15 +129,16 @@ struct WorkloadLimits {
 /// expert_layout: merged by default. cuda_graph: none by default, full_iteration, or modules joined by "+"
 /// (GraphModule). fusions: Fusions::Default, none, or fusions joined by "+" (Fusion), norm_quantise with precision
 /// mxfp8; written only if they differ from the default. fp8_activation_inputs: false by default, to train; written only
-/// if it is true. mtp_layers: 0 by default, to train, at most those of the model; written only if there are any.
-/// codecs: the allowed codecs, a map like {fp16: {}, int8: {row_messages: 2}, zfp: {bits: 8}}; none by default. gate:
-/// top_k by default. capacity_factors: at most 64, in addition to a capacity_factor; none by default. recompute: none,
-/// selective, full, modules joined by "+" (RecomputeModule), or `auto`. recompute_layers: all by default, "first:N" or
-/// numbers (RecomputedLayers), if anything is recomputed; written only if not all. gradient_dtype and optimizer_dtype:
-/// fp32 by default. overlap_gradients: true by default, and wherever gradients are sharded (zero_stage 2 and 3), which
-/// are reduced as they appear; written only if it is false. recompute, zero_stage and optimizer may be omitted in a
-/// forward workload. sequence_length: a number, or `auto` for 4096 tokens, or the model's number of learned positions
-/// if that is smaller; a number that exceeds them is an error. At most 2^32 tokens.
+/// if it is true. fp8_modules: none by default, or modules joined by "+" (Fp8Module), with a recipe in 8 bits; written
+/// only if there are any. mtp_layers: 0 by default, to train, at most those of the model; written only if there are
+/// any. codecs: the allowed codecs, a map like {fp16: {}, int8: {row_messages: 2}, zfp: {bits: 8}}; none by default.
+/// gate: top_k by default. capacity_factors: at most 64, in addition to a capacity_factor; none by default. recompute:
+/// none, selective, full, modules joined by "+" (RecomputeModule), or `auto`. recompute_layers: all by default,
+/// "first:N" or numbers (RecomputedLayers), if anything is recomputed; written only if not all. gradient_dtype and
+/// optimizer_dtype: fp32 by default. overlap_gradients: true by default, and wherever gradients are sharded (zero_stage
+/// 2 and 3), which are reduced as they appear; written only if it is false. recompute, zero_stage and optimizer may be
+/// omitted in a forward workload. sequence_length: a number, or `auto` for 4096 tokens, or the model's number of
+/// learned positions if that is smaller; a number that exceeds them is an error. At most 2^32 tokens.
 [[nodiscard]] Workload read_workload(const Node& document, const WorkloadLimits& limits = {});
 
 /// Counts of layer `layer` for `sources` ranks with `tokens` tokens that select `top_k` experts each: every source's

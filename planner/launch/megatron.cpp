@@ -25,8 +25,15 @@ bool all_of(const std::vector<bool>& values, bool value) {
   return true;
 }
 
-void set_kernels(const Fusions& fusions, Launch& out) {
+void set_kernels(const Workload& workload, Launch& out) {
+  const Fusions& fusions = workload.fusions;
   if (!fusions.has(Fusion::Attention)) out.set("attention-backend", "unfused");
+  if (workload.fp8_modules.has(Fp8Module::Attention)) out.set("fp8-dot-product-attention");
+  if (workload.fp8_modules.has(Fp8Module::OutputHead)) out.set("fp8-output-proj");
+  if (fusions.has(Fusion::GroupedMlp)) {
+    out.set("use-transformer-engine-op-fuser");
+    out.set("moe-mlp-glu-interleave-size", 32);
+  }
   if (!fusions.has(Fusion::CrossEntropy)) return;
   out.set("cross-entropy-loss-fusion");
   out.set("cross-entropy-fusion-impl", "te");
@@ -109,7 +116,7 @@ class MegatronExport {
     write_dispatch();
     write_batch();
     write_precision();
-    set_kernels(workload_.fusions, out_);
+    set_kernels(workload_, out_);
     write_states();
     write_recompute();
     write_graphs();

@@ -71,8 +71,8 @@ void DenseParts::gather_concurrently(const std::string& input, const std::string
 }
 
 QuantisedOperands DenseParts::operands(OpClass op_class) const {
-  const bool is_head = op_class == OpClass::Embedding;
-  return {block, is_head ? std::nullopt : workload.precision, workload.mode == Mode::Train, workload.fusions};
+  const bool is_wide = op_class == OpClass::Embedding && !workload.fp8_modules.has(Fp8Module::OutputHead);
+  return {block, is_wide ? std::nullopt : workload.precision, workload.mode == Mode::Train, workload.fusions};
 }
 
 std::int64_t DenseParts::columns(const Slice& slice) const { return block.program().buffer(slice.buffer).columns; }
@@ -274,9 +274,13 @@ Slice DenseParts::wide_logits(const Slice& logits) const {
 
 void DenseParts::head_backward() const {
   const Slice gradient = loss_backward(rows("head.logits", ceil_div(model.vocab_size, degrees.tp)));
+  operands(OpClass::Embedding).quantise(gradient, OpClass::Embedding);
   gather_concurrently(
       "head.in", "d.head.in", [&] { input_gradient("head", OpClass::Embedding, x(whole("d.head.in")), gradient); },
-      [&] { weight_gradient("head", OpClass::Embedding, x(whole("head.in")), gradient); });
+      [&] {
+        quantise_gathered(OpClass::Embedding, x(whole("head.in")));
+        weight_gradient("head", OpClass::Embedding, x(whole("head.in")), gradient);
+      });
   if (model.residual_streams == 1) return norm_backward("d.head.in", "x", "d.x");
   read_residual_backward("x", "head.in", "d.head.x");
 }

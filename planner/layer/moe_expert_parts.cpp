@@ -43,11 +43,7 @@ void MoeParts::experts(const Path& path) {
   rows_to_products(dispatched(in, /*backward=*/false), /*backward=*/false);
   quantise_dispatched(in, /*backward=*/false);
   b_.then(gemm("expert up projection", OpClass::Expert, grouped, operands().in_rows(in), w_up(), up));
-  clamp(path);
-  then_in_kernel(activation(activation_operand(path), path));
-  keep_in_fp8(path);
-  weigh(path);
-  quantise(down_operand(path));
+  activate(path);
   b_.then(
       gemm("expert down projection", OpClass::Expert, grouped, operands().in_rows(down_operand(path)), w_down(), out));
   add_weighted_biases(path);
@@ -83,6 +79,21 @@ void MoeParts::experts_weight_gradients(const Path& path) {
   activation_again(path);
   down_weight_gradient(path);
   up_weight_gradient(path);
+}
+
+/// Between the products: what the down projection multiplies, from what the up projection wrote.
+void MoeParts::activate(const Path& path) {
+  if (fuses_mlp()) {
+    b_.then(kernel("expert activation", OpClass::Expert, Kernel::Epilogue,
+                   {activation_operand(path), arrived_choice(path)},
+                   {operands().in_rows(down_operand(path)), operands().in_columns(down_operand(path))}));
+    return;
+  }
+  clamp(path);
+  then_in_kernel(activation(activation_operand(path), path));
+  keep_in_fp8(path);
+  weigh(path);
+  quantise(down_operand(path));
 }
 
 /// Gradients accumulate over chunks and microbatches; gradients of gathered weights start from zero in each layer.
@@ -187,11 +198,16 @@ void MoeParts::add_weighted_biases(const Path& path) {
 }
 
 void MoeParts::weighted_biases_backward(const Path& path) {
-  if (!adds_weighted_biases()) return;
+  if (!l_.has_megatron_kernels || !l_.moe.expert.bias) return;
   const std::int64_t held = held_experts(b_.program(), l_.routing);  // a kernel for each expert
   const Slice d_out = hidden("d.expert.out", l_.hidden_size, path);
-  const Slice wide = in_fp32("d.expert.sums", path), product = in_fp32("d.expert.biases", path);
   const Slice d_bias = b_.slice("d.expert.bias", l_.hidden_size, Dtype::Fp32, Rows::per_expert(l_.routing, 1));
+  if (fuses_mlp()) {
+    b_.then(kernel("gradients of biases and their weights", OpClass::Expert, Kernel::Copy,
+                   {d_out, arrived_choice(path)}, {d_bias, leaving_d_choice(path)}));
+    return;
+  }
+  const Slice wide = in_fp32("d.expert.sums", path), product = in_fp32("d.expert.biases", path);
   expert_pass("round backward", {d_out}, wide, Kernel::GeneralPass);
   expert_pass("weigh biases backward", {wide, arrived_choice(path)}, product, Kernel::GeneralPass, held);
   expert_pass("bias gradient", {product}, d_bias, Kernel::Copy, held);
@@ -203,6 +219,11 @@ void MoeParts::weighted_biases_backward(const Path& path) {
 
 void MoeParts::activation_again(const Path& path) {
   if (!l_.recompute_activations) return;
+  if (fuses_mlp()) {
+    b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation,
+                   {activation_operand(path), arrived_choice(path)}, {operands().in_columns(down_operand(path))}));
+    return;
+  }
   activation_in_backward(path);
   weigh(path);
   quantise(down_operand(path));
@@ -223,6 +244,12 @@ void MoeParts::down_weight_gradient(const Path& path) {
 
 void MoeParts::activation_backward(const Path& path) {
   const Slice operand = kept_operand(path), gradient = activation_operand(path, "d.");
+  if (fuses_mlp()) {
+    b_.then(kernel("expert activation backward", OpClass::Expert, Kernel::Epilogue,
+                   {down_operand(path, "d."), operand, arrived_choice(path)},
+                   {operands().in_rows(gradient), operands().in_columns(gradient), leaving_d_choice(path)}));
+    return;
+  }
   Operation backward = kernel("expert activation backward", OpClass::Expert, Kernel::ActivationBackward,
                               {hidden("d.expert.activated", shard_hidden(), path), operand}, {gradient});
   if (l_.has_megatron_kernels) {

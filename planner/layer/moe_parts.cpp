@@ -359,7 +359,7 @@ QuantisedOperands MoeParts::operands() const {
           l_.precision,
           l_.trains,
           l_.fusions,
-          l_.has_megatron_kernels ? held_experts(b_.program(), l_.routing) : 1,
+          l_.has_megatron_kernels && !fuses_mlp() ? held_experts(b_.program(), l_.routing) : 1,
           l_.all_to_all->is_fused()};
 }
 

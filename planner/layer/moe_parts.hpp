@@ -147,6 +147,7 @@ class MoeParts {
   void rows_to_products(const Slice& rows, bool backward);
   void rows_from_products(const Slice& rows, bool backward);
   [[nodiscard]] Operation activation(const Slice& operand, const Path& path);
+  void activate(const Path& path);
   void activation_in_backward(const Path& path);
   void activation_again(const Path& path);
   // MoeLayer::keeps_activation_inputs_in_fp8.
@@ -157,8 +158,11 @@ class MoeParts {
   /// The rows that the activation function is applied to; with the prefix "d." their gradients.
   [[nodiscard]] Slice activation_operand(const Path& path, const std::string& prefix = "");
   /// Parts of MoeLayer::has_megatron_kernels.
-  [[nodiscard]] bool clamps_apart() const { return l_.has_megatron_kernels && l_.moe.expert.clamped; }
-  [[nodiscard]] bool adds_weighted_biases() const { return l_.has_megatron_kernels && l_.moe.expert.bias; }
+  [[nodiscard]] bool fuses_mlp() const { return l_.has_megatron_kernels && l_.fusions.has(Fusion::GroupedMlp); }
+  [[nodiscard]] bool clamps_apart() const { return l_.has_megatron_kernels && l_.moe.expert.clamped && !fuses_mlp(); }
+  [[nodiscard]] bool adds_weighted_biases() const {
+    return l_.has_megatron_kernels && l_.moe.expert.bias && !fuses_mlp();
+  }
   /// A pass over rows of the experts, of which only the bytes, or the elements, that it reads and writes matter.
   void expert_pass(const char* name, std::vector<Slice> reads, Slice writes, Kernel pass = Kernel::Copy,
                    std::int64_t kernels = 1);

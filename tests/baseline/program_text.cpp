@@ -122,8 +122,9 @@ class Printer {
     fields(form, grouped, by_source, accumulates, format);
   }
   void print(const AttentionCore& attention) {
-    const auto& [sequence_length, window, causal, backward, heads] = attention;
+    const auto& [sequence_length, window, causal, backward, heads, format] = attention;
     fields(sequence_length, window, causal, backward, heads.query_columns(), heads.output_columns());
+    if (format) fields(*format);
   }
   void print(const FusedProducts& products) { text_ += fmt::format("{{ {:a} }}", products.multiply_adds); }
   void print(const Codec& codec) {

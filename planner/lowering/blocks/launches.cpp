@@ -44,10 +44,10 @@ bool is_captured(const Operation& operation, const CudaGraphs& graphs) {
 /// layer of Transformer Engine takes the host more than twice as long in fp8 (TransformerEngine, thread 761).
 bool is_launched(const Operation& operation) {
   const auto* kernel = std::get_if<Kernel>(&operation.work);
-  const bool scales = kernel && *kernel == Kernel::LargestMagnitude;
+  const bool is_part = kernel && (*kernel == Kernel::LargestMagnitude || *kernel == Kernel::Epilogue);
   const Communication* c = operation.communication();
   const bool accompanies = c && (c->continues || (c->kernels && c->kernels->accompanies));
-  return operation.kernels > 0 && !scales && !accompanies && !std::holds_alternative<Wait>(operation.work) &&
+  return operation.kernels > 0 && !is_part && !accompanies && !std::holds_alternative<Wait>(operation.work) &&
          !std::holds_alternative<Launches>(operation.work);
 }
 

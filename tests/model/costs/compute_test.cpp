@@ -184,6 +184,15 @@ TEST_CASE("an operation's time follows from the rows, columns and formats of its
     op.work = Kernel::Quantise;
     CHECK(time() == Approx((bytes + columns) / (0.4 * tests::kMemoryRate)));
   }
+  SECTION("what ends a product's kernel takes no launch, and reads the product's result in registers") {
+    op.work = Kernel::Epilogue;
+    op.reads = {slice(0, 50), slice(1, 50)};
+    op.writes = {slice(2, 50)};
+    std::int64_t bytes = 0;
+    for (const Slice& s : {slice(1, 50), slice(2, 50)}) bytes += byte_count(program, s, RankId(0));
+    CHECK(compute_time(program, op, RankId(0), gpu()).value() ==
+          Approx(static_cast<double>(bytes) / (gpu().memory_efficiency * gpu().hbm_bandwidth.value())));
+  }
   SECTION("some kernels take as long as their elements do, where the GPU says so and that is longer") {
     GpuSpec g = gpu();
     const auto work_time = [&](Kernel work) {

@@ -65,6 +65,24 @@ TEST_CASE("A training step's attention is a burst's with slower blocks") {
   CHECK_FALSE(training_attention_cost(m, backward));  // no library is named
 }
 
+TEST_CASE("Attention in another format is that of the library that has it backward, or else in bf16") {
+  std::string file = kFile;
+  const std::string more = R"(attention:
+  - {format: fp8, library: forward only, launch: 1 us, math: 400 TFLOP/s, softmax: 1e+12, start: 1 us, tail: 0.3, memory: 1000 GB/s}
+  - {format: fp8, library: both, launch: 2 us, math: 160 TFLOP/s, softmax: 1e+12, start: 1 us, tail: 0.3, memory: 1000 GB/s}
+  - {format: fp8, library: both, backward: true, launch: 4 us, math: 100 TFLOP/s, softmax: 1e+12, start: 1 us, tail: 0.3, memory: 1000 GB/s}
+)";
+  file.replace(file.find("attention:\n"), std::string("attention:\n").size(), more);
+  const OperatorModels m = read_operator_models(parse_yaml(file, "test.yaml"));
+  AttentionShape shape{.sequence_length = 4096, .query_heads = 32, .kv_heads = 8};
+  CHECK(training_attention_cost(m, shape, MathFormat::Fp8)->launch.value() == Approx(2e-6));
+  CHECK(training_attention_cost(m, shape, MathFormat::Mxfp8)->launch.value() == Approx(3e-6));
+  CHECK(training_attention_cost(m, shape)->launch.value() == Approx(3e-6));
+  shape.is_backward = true;
+  CHECK(training_attention_cost(m, shape, MathFormat::Fp8)->launch.value() == Approx(4e-6));
+  CHECK_FALSE(training_attention_cost(m, shape, MathFormat::Mxfp8));
+}
+
 TEST_CASE("Products one after another add up, with one launch and nothing for experts without rows") {
   const OperatorModels m = models();
   const GemmCost small = gemm_cost(m.gemm[0], 100, {512, 2048, 1024});

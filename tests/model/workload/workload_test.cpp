@@ -169,9 +169,31 @@ TEST_CASE("Fusions are Megatron-Core's unless the workload says otherwise") {
   CHECK(read_workload(workload_document(none)) == none);
   CHECK(read_error(kPlain + "fusions: router+norms\n") ==
         "f:9:10: fusions: \"norms\" is not known; one of none, attention, router, permute, "
-        "scale_buffers, scale_swizzle, norm_quantise, padding, cross_entropy");
+        "scale_buffers, scale_swizzle, norm_quantise, padding, grouped_mlp, cross_entropy");
   CHECK(read_error(kPlain + "fusions: norm_quantise\n") ==
         "f:9:10: fusions: norms quantise to mxfp8 alone; precision is bf16");
+  CHECK(read_error(kPlain + "fusions: grouped_mlp\n") ==
+        "f:9:10: fusions: the experts' fused kernels are for mxfp8 alone; precision is bf16");
+  const std::string in_mxfp8 = kPlain + "precision: mxfp8\nfusions: attention+grouped_mlp\n";
+  CHECK(read(in_mxfp8).fusions.has(Fusion::GroupedMlp));
+  CHECK(read_error(in_mxfp8 + "fp8_activation_inputs: true\n") ==
+        "f:11:24: fp8_activation_inputs: of experts whose products activate (grouped_mlp) stay as they are; expected "
+        "false");
+}
+
+TEST_CASE("Attention and the output head multiply in 8 bits where a recipe in 8 bits says so") {
+  CHECK(read(kPlain).fp8_modules == Fp8Modules::None);
+  const std::string recipe = kPlain + "precision: fp8_current\nfp8_modules: output_head+attention\n";
+  const Workload w = read(recipe);
+  CHECK(w.fp8_modules == Fp8Modules{Fp8Module::Attention, Fp8Module::OutputHead});
+  CHECK(name_of(w.fp8_modules) == "attention+output_head");
+  CHECK(read_workload(workload_document(w)) == w);
+  CHECK(read_error(recipe + "fusions: router\n") ==
+        "f:10:14: fp8_modules: attention in 8 bits is a fused kernel; fusions have no attention");
+  CHECK(read_error(kPlain + "fp8_modules: attention\n") ==
+        "f:9:14: fp8_modules: are those of recipes in 8 bits; precision is bf16");
+  CHECK(read_error(kPlain + "fp8_modules: head\n") ==
+        "f:9:14: fp8_modules: \"head\" is not known; one of none, attention, output_head");
 }
 
 TEST_CASE("Inputs of activation functions are kept in fp8 in training of 16 bits only") {

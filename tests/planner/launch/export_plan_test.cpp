@@ -14,10 +14,11 @@ namespace {
 
 /// A plan of a shipped model on eight nodes, with its inputs.
 struct Example {
-  explicit Example(const std::string& model, const std::vector<std::string>& overrides = {})
-      : documents(load_inputs("dgx_h100", model, "default", overrides)),
+  explicit Example(const std::string& model, const std::vector<std::string>& overrides = {},
+                   const std::string& machine = "dgx_h100")
+      : documents(load_inputs(machine, model, "default", overrides)),
         inputs(read_inputs(documents)),
-        cluster(build_cluster_of("dgx_h100", inputs.cluster, 64)) {
+        cluster(build_cluster_of(machine, inputs.cluster, 64)) {
     plan.inputs = documents;
     plan.world_size = 64;
     plan.candidate.degrees = {.pp = 4, .dp = 16, .edp = 2, .ep = 8};
@@ -167,6 +168,18 @@ TEST_CASE("Fused permutations, and rows that the router pads, are exported as th
   CHECK(value(other.launch("megatron"), "moe-router-padding-for-fp8") == "on");
   CHECK(value(other.launch("megatron-bridge"), "model.moe_permute_fusion") == "false");
   CHECK(value(other.launch("megatron-bridge"), "model.moe_router_padding_for_fp8") == "true");
+}
+
+TEST_CASE("What is newer than the versions of a framework is left to its user") {
+  const std::vector<std::string> overrides{"workload.precision=mxfp8", "workload.fp8_modules=attention+output_head",
+                                           "workload.fusions=attention+router+permute+grouped_mlp+cross_entropy"};
+  const Launch launch = Example("mixtral_8x7b", overrides, "hgx_b200").launch("megatron");
+  const auto leaves = [&](const std::string& text) {
+    return std::ranges::any_of(launch.untranslated, [&](const std::string& left) { return left.ends_with(text); });
+  };
+  CHECK(leaves("has no moe-mlp-glu-interleave-size"));
+  CHECK(leaves("has no fp8-dot-product-attention"));
+  CHECK(leaves("has no fp8-output-proj"));
 }
 
 TEST_CASE("A plan is exported to frameworks that do what it is for") {

@@ -113,6 +113,47 @@ TEST_CASE("Messages and attention stay in 16 bits") {
   });
 }
 
+TEST_CASE("Attention in 8 bits reads copies, and keeps those for backward in place of the rows") {
+  const std::string recompute = GENERATE("none", "core_attn");
+  Small s = small({.recompute = recompute});
+  s.workload.precision = Precision::Mxfp8;
+  s.workload.fp8_modules.add(Fp8Module::Attention);
+  StageClusters clusters(s.cluster);
+  const Program program = lowered(s.model, s.workload, clusters, candidate());
+  check_written(program);
+  std::int64_t backward = 0;
+  for_each_operation(program, [&](const Operation& op) {
+    const auto* core = std::get_if<AttentionCore>(&op.work);
+    if (!core) return;
+    CHECK(core->format == MathFormat::Mxfp8);
+    CHECK(program.buffer(op.reads.front().buffer).name ==
+          (core->backward ? "attn.qkv.quantised columns" : "attn.qkv.quantised"));
+    CHECK(program.buffer(op.reads.back().buffer).dtype == Dtype::Fp8);
+    CHECK(program.buffer(op.writes.front().buffer).dtype == Dtype::Bf16);
+    backward += core->backward;
+  });
+  CHECK(backward > 0);
+}
+
+TEST_CASE("The output head multiplies in 8 bits where the workload says so") {
+  const bool sequence_parallel = GENERATE(false, true);
+  CAPTURE(sequence_parallel);
+  Small s = small({});
+  s.workload.precision = Precision::Mxfp8;
+  s.workload.fp8_modules.add(Fp8Module::OutputHead);
+  StageClusters clusters(s.cluster);
+  const Program program = lowered(s.model, s.workload, clusters, candidate(sequence_parallel));
+  check_written(program);
+  std::int64_t products = 0;
+  for_each_operation(program, [&](const Operation& op) {
+    const auto* gemm = std::get_if<Gemm>(&op.work);
+    if (!gemm || op.op_class != OpClass::Embedding) return;
+    CHECK(gemm->format == MathFormat::Mxfp8);
+    ++products;
+  });
+  CHECK(products > 0);
+}
+
 TEST_CASE("Rows that are dispatched in the recipe's format are quantised once, at their sources") {
   const bool deduplicates = GENERATE(false, true), weighs_in_experts = GENERATE(false, true);
   CAPTURE(deduplicates, weighs_in_experts);

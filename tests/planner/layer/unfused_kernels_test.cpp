@@ -133,6 +133,53 @@ TEST_CASE("An operation of Megatron-Core's is as many kernels as it launches") {
   }
 }
 
+TEST_CASE("Experts' fused products weigh, clamp, activate and quantise what they write") {
+  const Candidate c = candidate("baseline", 2, 1, 2, 1);
+  Workload w = in_experts();
+  w.precision = Precision::Mxfp8;
+  w.fusions.add(Fusion::Padding);
+  const ModelSpec m = model(/*has_bias=*/true, /*clamped=*/true);
+  const auto kept = [&](const Workload& of) {
+    const Program p = lower_iteration(m, of, c, 2);
+    return memory_use(p, stage_parameters(m, of, c), of, c.degrees).activations.value();
+  };
+  const double unfused = kept(w);
+  w.fusions.add(Fusion::GroupedMlp);
+  const Program p = lower_iteration(m, w, c, 2);
+  CHECK(clamp_bytes(p, false) + clamp_bytes(p, true) + bias_bytes(p, false) == 0);
+  std::vector<std::string> forward, backward;  // of the first block that has any
+  for (const Block& block : p.blocks) {
+    std::vector<std::string>& names = block.name.find("backward") != std::string::npos ? backward : forward;
+    if (!names.empty()) continue;
+    for (const Operation& op : block.operations) {
+      const auto* kernel = std::get_if<Kernel>(&op.work);
+      if (op.op_class != OpClass::Expert || !kernel) continue;
+      names.push_back(op.name);
+      CHECK(op.kernels == 1);
+      CHECK((*kernel == Kernel::Epilogue) == op.name.starts_with("expert activation"));
+    }
+  }
+  CHECK(forward == std::vector<std::string>{"quantise", "expert activation"});
+  CHECK(backward ==
+        std::vector<std::string>{"gradients of biases and their weights", "quantise", "expert activation backward"});
+  // What the up projection wrote, read, and both copies of what the down projection reads, with the choices.
+  const std::int64_t values = kTokens * 2 * kH, row = kTokens * 2 * 2 * 2 * 4;
+  CHECK(bytes_of(p, false, {"expert activation"}) == values * (2 * 2 + 1 + 1) + row);
+  // Not kept: the clamped halves, in bf16.
+  CHECK(unfused - kept(w) == static_cast<double>(values * 2 * 2));
+  SECTION("activations that are recomputed take a kernel of their own") {
+    w.recompute = Recompute{RecomputeModule::MoeActivation};
+    const Program again = lower_iteration(m, w, c, 2);
+    CHECK(bytes_of(again, true, {"expert activation"}) ==
+          bytes_of(p, true, {"expert activation"}) + values * (2 * 2 + 1) + row);
+    CHECK(kept(w) < unfused);
+  }
+  SECTION("not where another framework runs them") {
+    w.gate_weights = GateWeights::AtSources;
+    CHECK(bytes_of(lower_iteration(m, w, c, 2), false, {"expert activation"}) == values * 2 * (2 + 1));
+  }
+}
+
 TEST_CASE("The gradient of the gate's weights reads the activation's operands again") {
   const Candidate c = candidate("baseline", 2, 1, 2, 1);
   const std::int64_t values = kTokens * 2 * kH, row = kTokens * 2 * 2 * 2 * 4, gradients = kTokens * 2 * 2 * 4;

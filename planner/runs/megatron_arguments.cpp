@@ -328,6 +328,10 @@ class Reading {
     const bool delays = a_.has("delay-wgrad-compute");
     r.ep_overlap = a_.has("overlap-moe-expert-parallel-comm") ? (delays ? "wgrad" : "1") : "0";
     r.fusions = name_of(fusions());
+    Fp8Modules fp8_modules;
+    if (a_.has("fp8-dot-product-attention")) fp8_modules.add(Fp8Module::Attention);
+    if (a_.has("fp8-output-proj")) fp8_modules.add(Fp8Module::OutputHead);
+    if (fp8_modules != Fp8Modules::None) r.fp8_modules = name_of(fp8_modules);
     r.stack = "Megatron-LM";
   }
 
@@ -338,6 +342,8 @@ class Reading {
     if (attention != "unfused" && attention != "local" && !is_local) out.add(Fusion::Attention);
     if (a_.has("moe-permute-fusion")) out.add(Fusion::Permute);
     if (a_.has("moe-router-padding-for-quantization") || a_.has("moe-router-padding-for-fp8")) out.add(Fusion::Padding);
+    if (a_.has("use-transformer-engine-op-fuser") && a_.number("moe-mlp-glu-interleave-size", 0) == 32)
+      out.add(Fusion::GroupedMlp);
     const bool has_fused_loss = a_.has("cross-entropy-loss-fusion");
     if (a_.text("cross-entropy-fusion-impl", "native") == "te" && has_fused_loss) out.add(Fusion::CrossEntropy);
     return out;

@@ -49,6 +49,23 @@ std::optional<int> core_version(const std::string& stack) {
   return version;
 }
 
+/// The recipes of Megatron-Bridge and Primus take the loss of Transformer Engine, Megatron-LM by default its own.
+/// Primus pads rows where it permutes them. To capture experts that drop no tokens, Megatron-Core needed its paged
+/// stash, and that the fused kernels of the experts (its pull request 6828, August 2026). Megatron-Core permutes by one
+/// kernel from 0.11 on (its change log), and has the router's kernels fused from 0.14 on (its README of MoE).
+Fusions usual_fusions(const RunRow& row, bool captures_dropless_experts) {
+  const bool is_primus = contains(row.stack, "Primus");
+  Fusions out = Fusions::Default;
+  if (is_primus) out.add(Fusion::Padding);
+  if (is_megatron(row.stack) && captures_dropless_experts) out.add(Fusion::GroupedMlp);
+  if (contains(row.stack, "Megatron") && !contains(row.stack, "Bridge") && !is_primus) out.remove(Fusion::CrossEntropy);
+  if (const auto core = core_version(row.stack)) {
+    if (*core < 11) out.remove(Fusion::Permute);
+    if (*core < 14) out.remove(Fusion::Router);
+  }
+  return out;
+}
+
 /// Fills a RunPlan from a row; the first thing that cannot be expressed ends it.
 class Mapping {
  public:
@@ -146,6 +163,7 @@ class Mapping {
     const char* graphs = has_nvl72_recipe() ? "moe_router+moe_preprocess" : is_padded ? "full_iteration" : "none";
     document.set("cuda_graph", Node::text(value("cuda_graph", row_.cuda_graph, graphs)));
     set_fusions(document);
+    set_fp8_modules(document);
     set_precision(document);
     set_routing(document);
     if (row_.micro_batch) document.set("micro_batch", Node::integer(*row_.micro_batch));
@@ -167,24 +185,26 @@ class Mapping {
     return contains(row_.stack, "Bridge") && !contains(row_.stack, "25.09") && contains(row_.cluster, "nvl72");
   }
 
-  /// The recipes of Megatron-Bridge and Primus take the loss of Transformer Engine, Megatron-LM by default its own.
-  /// Primus pads rows where it permutes them. Megatron-Core permutes by one kernel from 0.11 on (its change log), and
-  /// has the router's kernels fused from 0.14 on (its README of MoE).
   void set_fusions(Node& document) {
+    const Fusions fusions = usual_fusions(row_, captures_dropless_experts());
     if (!row_.fusions.empty()) {
       document.set("fusions", Node::text(row_.fusions));
-      return;
+    } else if (fusions != Fusions::Default) {
+      document.set("fusions", Node::text(value("fusions", "", name_of(fusions))));
     }
-    const bool is_primus = contains(row_.stack, "Primus");
-    Fusions fusions = Fusions::Default;
-    if (is_primus) fusions.add(Fusion::Padding);
-    if (contains(row_.stack, "Megatron") && !contains(row_.stack, "Bridge") && !is_primus)
-      fusions.remove(Fusion::CrossEntropy);
-    if (const auto core = core_version(row_.stack)) {
-      if (*core < 11) fusions.remove(Fusion::Permute);
-      if (*core < 14) fusions.remove(Fusion::Router);
-    }
-    if (fusions != Fusions::Default) document.set("fusions", Node::text(value("fusions", "", name_of(fusions))));
+  }
+
+  [[nodiscard]] bool captures_dropless_experts() const {
+    return out_.model.num_moe_layers() > 0 && row_.cuda_graph == "full_iteration" && row_.precision == "mxfp8" &&
+           !row_.routing.starts_with(kPadded);
+  }
+
+  /// Megatron-Bridge's recipes with such graphs multiply attention in 8 bits too, but DeepSeek-V3's for GB200.
+  void set_fp8_modules(Node& document) {
+    const bool is_recipe = contains(row_.stack, "Bridge") && captures_dropless_experts();
+    const std::string& given = row_.fp8_modules;
+    const std::string modules = given.empty() && is_recipe ? value("fp8_modules", given, "attention") : given;
+    if (!modules.empty()) document.set("fp8_modules", Node::text(modules));
   }
 
   void set_precision(Node& document) {

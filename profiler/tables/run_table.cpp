@@ -83,6 +83,7 @@ RunRow run_of(const TableLine& line) {
   row.overlap_gradients = count(line, "overlap_gradients", 0, 1);
   row.cuda_graph = line.text("cuda_graph");
   row.fusions = line.text("fusions");
+  row.fp8_modules = line.text("fp8_modules");
   row.stack = line.text("stack");
   if (const auto seconds = positive_number(line, "step_time_s")) row.step_time = Seconds(*seconds);
   row.tokens_per_s_per_gpu = positive_number(line, "tokens_s_gpu");
@@ -135,6 +136,7 @@ const TableFormat& run_format() {
                                                "overlap_gradients",
                                                "cuda_graph",
                                                "fusions",
+                                               "fp8_modules",
                                                "stack",
                                                "step_time_s",
                                                "tokens_s_gpu",
@@ -184,6 +186,7 @@ std::string csv_line(const RunRow& row) {
                                         number(row.overlap_gradients),
                                         row.cuda_graph,
                                         row.fusions,
+                                        row.fp8_modules,
                                         row.stack,
                                         real(seconds),
                                         real(row.tokens_per_s_per_gpu),

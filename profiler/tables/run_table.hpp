@@ -33,7 +33,7 @@ struct RunRow {
   std::optional<std::int64_t> dispatcher_sms = {};
   std::string ep_overlap, recompute, recompute_layers, offload, gradient_dtype, optimizer_dtype;
   std::optional<std::int64_t> overlap_gradients = {};  // 0 or 1
-  std::string cuda_graph, fusions, stack;
+  std::string cuda_graph, fusions, fp8_modules, stack;
   std::optional<Seconds> step_time = {};
   std::optional<double> tokens_per_s_per_gpu = {};
   std::optional<Bytes> peak_memory = {};

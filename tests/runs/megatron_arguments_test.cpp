@@ -55,6 +55,17 @@ TEST_CASE("Arguments become the degrees and flags of a row") {
   CHECK(r.stack == "Megatron-LM");
 }
 
+TEST_CASE("Experts' fused products, and what multiplies in 8 bits besides linear layers, are read from the arguments") {
+  const MegatronJob job = read(
+      "--fp8-format e4m3 --fp8-recipe mxfp8 --use-transformer-engine-op-fuser --moe-mlp-glu-interleave-size 32 "
+      "--fp8-dot-product-attention --fp8-output-proj");
+  CHECK(job.row.fusions.find("grouped_mlp") != std::string::npos);
+  CHECK(job.row.fp8_modules == "attention+output_head");
+  CHECK(job.unused.empty());
+  CHECK(read("--use-transformer-engine-op-fuser").row.fusions.find("grouped_mlp") == std::string::npos);
+  CHECK(read("").row.fp8_modules.empty());
+}
+
 TEST_CASE("Whole layers are recomputed all, or the first ones of each part") {
   const MegatronJob block = read("--recompute-granularity full --recompute-method block --recompute-num-layers 2");
   CHECK(block.row.recompute == "full");

@@ -85,6 +85,36 @@ TEST_CASE("An old Megatron-Core fuses less") {
   CHECK(fusions("Megatron-Core").has(Fusion::Router));
 }
 
+TEST_CASE("A graph of an iteration whose experts drop no tokens has their fused products") {
+  RunRow r = row();
+  r.stack = "Megatron-Bridge 26.08";
+  r.precision = "mxfp8";
+  r.cuda_graph = "full_iteration";
+  const auto fuses = [&] { return planned(r).workload.fusions.has(Fusion::GroupedMlp); };
+  CHECK(fuses());
+  CHECK(planned(r).workload.fp8_modules == Fp8Modules{Fp8Module::Attention});
+  r.fp8_modules = "output_head";
+  CHECK(planned(r).workload.fp8_modules == Fp8Modules{Fp8Module::OutputHead});
+  r.fp8_modules = "";
+  SECTION("not with other graphs") {
+    r.cuda_graph = "attn+moe_router";
+    CHECK_FALSE(fuses());
+    CHECK(planned(r).workload.fp8_modules == Fp8Modules::None);
+  }
+  SECTION("nor where rows are padded") {
+    r.routing = "padded:1.0";
+    CHECK_FALSE(fuses());
+  }
+  SECTION("nor in other formats") {
+    r.precision = "fp8_current";
+    CHECK_FALSE(fuses());
+  }
+  SECTION("nor where the row says which are fused") {
+    r.fusions = "attention+router+permute";
+    CHECK_FALSE(fuses());
+  }
+}
+
 TEST_CASE("Megatron-FSDP reduces gradients in bf16 unless the row says otherwise") {
   RunRow r = row();
   r.stack = "Megatron-Core dev";

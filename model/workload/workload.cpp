@@ -163,6 +163,8 @@ Fusions read_fusions(MapReader& reader, const Workload& w) {
   if (parsed && parsed->has(Fusion::GroupedMlp) && w.precision != Precision::Mxfp8)
     reader.complain("fusions",
                     fmt::format("the experts' fused kernels are for mxfp8 alone; precision is {}", precision_text(w)));
+  if (parsed && parsed->has(Fusion::GroupedMlp) && !has_megatron_kernels(w))
+    reader.complain("fusions", "the experts' fused kernels weigh, in training; with them gate_weights is in_experts");
   return parsed.value_or(Fusions::Default);
 }
 

@@ -172,12 +172,14 @@ TEST_CASE("Fusions are Megatron-Core's unless the workload says otherwise") {
         "scale_buffers, scale_swizzle, norm_quantise, padding, grouped_mlp, cross_entropy");
   CHECK(read_error(kPlain + "fusions: norm_quantise\n") ==
         "f:9:10: fusions: norms quantise to mxfp8 alone; precision is bf16");
-  CHECK(read_error(kPlain + "fusions: grouped_mlp\n") ==
-        "f:9:10: fusions: the experts' fused kernels are for mxfp8 alone; precision is bf16");
-  const std::string in_mxfp8 = kPlain + "precision: mxfp8\nfusions: attention+grouped_mlp\n";
+  CHECK(read_error(kPlain + "gate_weights: in_experts\nfusions: grouped_mlp\n") ==
+        "f:10:10: fusions: the experts' fused kernels are for mxfp8 alone; precision is bf16");
+  CHECK(read_error(kPlain + "precision: mxfp8\nfusions: grouped_mlp\n") ==
+        "f:10:10: fusions: the experts' fused kernels weigh, in training; with them gate_weights is in_experts");
+  const std::string in_mxfp8 = kPlain + "gate_weights: in_experts\nprecision: mxfp8\nfusions: attention+grouped_mlp\n";
   CHECK(read(in_mxfp8).fusions.has(Fusion::GroupedMlp));
   CHECK(read_error(in_mxfp8 + "fp8_activation_inputs: true\n") ==
-        "f:11:24: fp8_activation_inputs: of experts whose products activate (grouped_mlp) stay as they are; expected "
+        "f:12:24: fp8_activation_inputs: of experts whose products activate (grouped_mlp) stay as they are; expected "
         "false");
 }
 

@@ -171,7 +171,8 @@ TEST_CASE("Fused permutations, and rows that the router pads, are exported as th
 }
 
 TEST_CASE("What is newer than the versions of a framework is left to its user") {
-  const std::vector<std::string> overrides{"workload.precision=mxfp8", "workload.fp8_modules=attention+output_head",
+  const std::vector<std::string> overrides{"workload.precision=mxfp8", "workload.gate_weights=in_experts",
+                                           "workload.fp8_modules=attention+output_head",
                                            "workload.fusions=attention+router+permute+grouped_mlp+cross_entropy"};
   const Launch launch = Example("mixtral_8x7b", overrides, "hgx_b200").launch("megatron");
   const auto leaves = [&](const std::string& text) {

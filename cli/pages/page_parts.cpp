@@ -87,6 +87,7 @@ std::string job_text(const planner::Inputs& inputs, const Cluster& cluster) {
 std::string workload_text(const Workload& w) {
   std::string out = fmt::format("{}: {}, {} sequences of {} tokens, {}, ", w.name, name_of<Mode>(kModeNames, w.mode),
                                 w.global_batch, w.sequence_length, precision_text(w));
+  if (w.fp8_modules != Fp8Modules::None) out += fmt::format("{} too, ", name_of(w.fp8_modules));
   if (w.mode == Mode::Train) {
     out += fmt::format("{} with ZeRO {}, {} recomputation, ", name_of<Optimizer>(kOptimizerNames, w.optimizer),
                        w.zero_stage, w.recompute == Recompute::None ? "no" : recompute_text(w));

@@ -42,6 +42,8 @@ TEST_CASE("A page names kernels that are not fused, and what is kept in fp8") {
   CHECK_THAT(page({}), !Catch::Contains("fusions") && !Catch::Contains("kept in fp8"));
   CHECK_THAT(page({"-C", "workload.fusions=none", "-C", "workload.fp8_activation_inputs=true"}),
              Catch::Contains("inputs of activation functions kept in fp8, fusions none"));
+  CHECK_THAT(page({"-C", "workload.precision=fp8_current", "-C", "workload.fp8_modules=attention"}),
+             Catch::Contains("fp8_current, attention too, adam"));
 }
 
 TEST_CASE("A page says what layers of multi-token prediction are left out, or which stage has them") {

@@ -105,9 +105,11 @@ double efficiency_of(Kernel kernel, const GpuSpec& gpu) {
   }
 }
 
-/// What a cast would write for products that need a copy in columns, on a GPU whose products do not.
-std::int64_t bytes_not_written(const Program& program, const Operation& operation, Kernel kernel, RankId rank,
-                               const GpuSpec& gpu) {
+/// What a cast would write for products that need a copy in columns, on a GPU whose products do not; the result of a
+/// product that its kernel still has in registers.
+std::int64_t bytes_not_moved(const Program& program, const Operation& operation, Kernel kernel, RankId rank,
+                             const GpuSpec& gpu) {
+  if (kernel == Kernel::Epilogue) return byte_count(program, operation.reads.front(), rank);
   const bool has_columns = kernel == Kernel::QuantiseTensor && operation.writes.size() > 1;
   return has_columns && gpu.fp8_operands_in_any_layout ? byte_count(program, operation.writes[1], rank) : 0;
 }
@@ -235,12 +237,11 @@ ComputeParts parts_of_one_kernel(const Program& program, const Operation& operat
   }
   if (std::holds_alternative<FusedProducts>(operation.work)) return attention_parts(gpu, dtype, load.flops, load.bytes);
   const Kernel kernel = std::get<Kernel>(operation.work);
-  const std::int64_t bytes = load.bytes - bytes_not_written(program, operation, kernel, rank, gpu);
-  if (kernel == Kernel::Epilogue) {
-    const std::int64_t in_registers = byte_count(program, operation.reads.front(), rank);
-    return roofline(Seconds(0), Seconds(0), hbm_time(gpu, bytes - in_registers) / gpu.memory_efficiency);
-  }
-  return kernel_parts(gpu, efficiency_of(kernel, gpu), bytes, element_time(program, operation, kernel, rank, gpu));
+  const std::int64_t bytes = load.bytes - bytes_not_moved(program, operation, kernel, rank, gpu);
+  ComputeParts parts =
+      kernel_parts(gpu, efficiency_of(kernel, gpu), bytes, element_time(program, operation, kernel, rank, gpu));
+  if (kernel == Kernel::Epilogue) parts.launch = Seconds(0);
+  return parts;
 }
 
 }  // namespace

@@ -127,8 +127,10 @@ const AttentionModel* find_attention_model(const OperatorModels& models, MathFor
 
 const AttentionModel* training_attention_model(const OperatorModels& models, bool is_backward, MathFormat format) {
   if (!models.training) return nullptr;
-  if (const auto* trained = find_attention_model(models, format, true, ""); trained && format != MathFormat::Bf16) {
-    if (const auto* own = find_attention_model(models, format, is_backward, trained->library)) return own;
+  if (format != MathFormat::Bf16) {
+    const AttentionModel* backward = find_attention_model(models, format, true, "");
+    const auto* own = backward ? find_attention_model(models, format, is_backward, backward->library) : nullptr;
+    if (own) return own;
   }
   const std::string& library = models.training->attention_of(is_backward).library;
   return library.empty() ? nullptr : find_attention_model(models, MathFormat::Bf16, is_backward, library);

@@ -146,33 +146,32 @@ std::optional<Recompute> read_recompute_or_auto(MapReader& reader) {
   return std::nullopt;
 }
 
-CudaGraphs read_cuda_graphs(MapReader& reader) {
-  const std::string text = reader.text_or("cuda_graph", "none");
-  const auto parsed = parse_cuda_graphs(text);
-  if (!parsed) reader.complain("cuda_graph", cuda_graphs_error(text));
-  return parsed.value_or(CudaGraphs::None);
+/// A set of modules, which these functions parse and explain; without the key, or if it is wrong, `otherwise`.
+template <class Set>
+Set read_modules(MapReader& reader, const char* key, const Set& otherwise,
+                 std::optional<Set> (*parse)(std::string_view), std::string (*error)(std::string_view)) {
+  if (!reader.find(key)) return otherwise;
+  const std::string text = reader.text(key);
+  const std::optional<Set> parsed = parse(text);
+  if (!parsed) reader.complain(key, error(text));
+  return parsed.value_or(otherwise);
 }
 
 Fusions read_fusions(MapReader& reader, const Workload& w) {
-  if (!reader.find("fusions")) return Fusions::Default;
-  const std::string text = reader.text("fusions");
-  const auto parsed = parse_fusions(text);
-  if (!parsed) reader.complain("fusions", fusions_error(text));
-  if (parsed && parsed->has(Fusion::NormQuantise) && w.precision != Precision::Mxfp8)
+  const Fusions fusions = read_modules(reader, "fusions", Fusions::Default, parse_fusions, fusions_error);
+  if (fusions.has(Fusion::NormQuantise) && w.precision != Precision::Mxfp8)
     reader.complain("fusions", fmt::format("norms quantise to mxfp8 alone; precision is {}", precision_text(w)));
-  if (parsed && parsed->has(Fusion::GroupedMlp) && w.precision != Precision::Mxfp8)
+  if (fusions.has(Fusion::GroupedMlp) && w.precision != Precision::Mxfp8)
     reader.complain("fusions",
                     fmt::format("the experts' fused kernels are for mxfp8 alone; precision is {}", precision_text(w)));
-  if (parsed && parsed->has(Fusion::GroupedMlp) && !has_megatron_kernels(w))
+  if (fusions.has(Fusion::GroupedMlp) && !has_megatron_kernels(w))
     reader.complain("fusions", "the experts' fused kernels weigh, in training; with them gate_weights is in_experts");
-  return parsed.value_or(Fusions::Default);
+  return fusions;
 }
 
 Fp8Modules read_fp8_modules(MapReader& reader, const Workload& w) {
-  const std::string text = reader.text_or("fp8_modules", "none");
-  const auto parsed = parse_fp8_modules(text);
-  if (!parsed) reader.complain("fp8_modules", fp8_modules_error(text));
-  const Fp8Modules modules = parsed.value_or(Fp8Modules::None);
+  const Fp8Modules modules =
+      read_modules(reader, "fp8_modules", Fp8Modules::None, parse_fp8_modules, fp8_modules_error);
   if (modules != Fp8Modules::None && !w.precision)
     reader.complain("fp8_modules", fmt::format("are those of recipes in 8 bits; precision is {}", precision_text(w)));
   if (modules.has(Fp8Module::Attention) && !w.fusions.has(Fusion::Attention))
@@ -289,7 +288,7 @@ Workload read_workload(const Node& document, const WorkloadLimits& limits) {
   w.encoding = reader.choice_or<Encoding>("encoding", Encoding::Sparse, kEncodingNames);
   w.gate_weights = reader.choice_or<GateWeights>("gate_weights", GateWeights::AtSources, kGateWeightsNames);
   w.expert_layout = reader.choice_or<ExpertLayout>("expert_layout", ExpertLayout::Merged, kExpertLayoutNames);
-  w.cuda_graphs = read_cuda_graphs(reader);
+  w.cuda_graphs = read_modules(reader, "cuda_graph", CudaGraphs::None, parse_cuda_graphs, cuda_graphs_error);
   w.fusions = read_fusions(reader, w);
   w.fp8_activation_inputs = reader.boolean_or("fp8_activation_inputs", false);
   if (w.fp8_activation_inputs && (w.mode == Mode::Forward || size_of(w.dtype) != 2))

@@ -126,8 +126,8 @@ void DenseParts::attention_core(CorePass pass) const {
   const std::string output = is_gated ? "attn.core.ungated" : "attn.core";
   const bool is_again = recompute.has(RecomputeModule::CoreAttention);
   const std::string own_output = pass == CorePass::Again || (backward && is_again) ? output + ".again" : output;
-  const bool quantises = workload.fp8_modules.has(Fp8Module::Attention);
-  const QuantisedOperands q = operands(OpClass::Attention);
+  QuantisedOperands q = operands(OpClass::Attention);
+  if (!workload.fp8_modules.has(Fp8Module::Attention)) q.precision.reset();
   Operation op;
   op.name = backward ? "attention backward" : "attention";
   op.op_class = OpClass::Attention;
@@ -136,7 +136,7 @@ void DenseParts::attention_core(CorePass pass) const {
                           .causal = model.causal,
                           .backward = backward,
                           .heads = heads,
-                          .format = quantises ? std::optional(format_of(*workload.precision)) : std::nullopt};
+                          .format = q.precision ? std::optional(format_of(*q.precision)) : std::nullopt};
   std::vector<Slice> inputs, gradients;
   for (const auto& [name, columns] : attended(token_mixer(), heads)) {
     inputs.push_back(rows(name, columns));
@@ -149,15 +149,15 @@ void DenseParts::attention_core(CorePass pass) const {
     gradients.push_back(d_all);
   }
   for (const Slice& in : inputs) {
-    if (quantises && !backward) q.quantise(in, OpClass::Attention);
-    op.reads.push_back(!quantises ? in : backward ? q.in_columns(in) : q.in_rows(in));
+    if (!backward) q.quantise(in, OpClass::Attention);
+    op.reads.push_back(backward ? q.in_columns(in) : q.in_rows(in));
   }
   op.writes = {rows(own_output, heads.output_columns())};
   if (backward) {
     const Slice d_output = rows("d." + output, heads.output_columns());
-    if (quantises) q.quantise(d_output, OpClass::Attention);
+    q.quantise(d_output, OpClass::Attention);
     op.reads.push_back(rows(own_output, heads.output_columns()));
-    op.reads.push_back(quantises ? q.in_rows(d_output) : d_output);
+    op.reads.push_back(q.in_rows(d_output));
     op.writes = gradients;
   }
   if (!workload.fusions.has(Fusion::Attention)) {

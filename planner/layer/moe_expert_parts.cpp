@@ -85,8 +85,7 @@ void MoeParts::experts_weight_gradients(const Path& path) {
 void MoeParts::activate(const Path& path) {
   if (fuses_mlp()) {
     b_.then(kernel("expert activation", OpClass::Expert, Kernel::Epilogue,
-                   {activation_operand(path), arrived_choice(path)},
-                   {operands().in_rows(down_operand(path)), operands().in_columns(down_operand(path))}));
+                   {activation_operand(path), arrived_choice(path)}, operands().copies_of(down_operand(path))));
     return;
   }
   clamp(path);
@@ -199,7 +198,6 @@ void MoeParts::add_weighted_biases(const Path& path) {
 
 void MoeParts::weighted_biases_backward(const Path& path) {
   if (!l_.has_megatron_kernels || !l_.moe.expert.bias) return;
-  const std::int64_t held = held_experts(b_.program(), l_.routing);  // a kernel for each expert
   const Slice d_out = hidden("d.expert.out", l_.hidden_size, path);
   const Slice d_bias = b_.slice("d.expert.bias", l_.hidden_size, Dtype::Fp32, Rows::per_expert(l_.routing, 1));
   if (fuses_mlp()) {
@@ -207,6 +205,7 @@ void MoeParts::weighted_biases_backward(const Path& path) {
                    {d_out, arrived_choice(path)}, {d_bias, leaving_d_choice(path)}));
     return;
   }
+  const std::int64_t held = held_experts(b_.program(), l_.routing);  // a kernel for each expert
   const Slice wide = in_fp32("d.expert.sums", path), product = in_fp32("d.expert.biases", path);
   expert_pass("round backward", {d_out}, wide, Kernel::GeneralPass);
   expert_pass("weigh biases backward", {wide, arrived_choice(path)}, product, Kernel::GeneralPass, held);
@@ -245,9 +244,10 @@ void MoeParts::down_weight_gradient(const Path& path) {
 void MoeParts::activation_backward(const Path& path) {
   const Slice operand = kept_operand(path), gradient = activation_operand(path, "d.");
   if (fuses_mlp()) {
+    std::vector<Slice> written = operands().copies_of(gradient);
+    written.push_back(leaving_d_choice(path));
     b_.then(kernel("expert activation backward", OpClass::Expert, Kernel::Epilogue,
-                   {down_operand(path, "d."), operand, arrived_choice(path)},
-                   {operands().in_rows(gradient), operands().in_columns(gradient), leaving_d_choice(path)}));
+                   {down_operand(path, "d."), operand, arrived_choice(path)}, std::move(written)));
     return;
   }
   Operation backward = kernel("expert activation backward", OpClass::Expert, Kernel::ActivationBackward,

@@ -46,8 +46,7 @@ void QuantisedOperands::quantise(const Slice& rows, OpClass op_class) const {
     then(kKernels * matrices, kernel("largest magnitude", op_class, Kernel::LargestMagnitude, {rows}, {scale}));
     read.push_back(scale);
   }
-  std::vector<Slice> copies{in_rows(rows)};
-  if (trains) copies.push_back(in_columns(rows));
+  std::vector<Slice> copies = copies_of(rows);
   if (fusions.has(Fusion::NormQuantise) && block.last_writes(Kernel::Norm, rows)) return block.also_writes(copies);
   if (const auto scales = scales_of(rows, Fusion::ScaleBuffers); !scales.empty())
     then(matrices * std::ssize(scales), kernel("set scales to zero", op_class, Kernel::Copy, {scales.front()}, scales));
@@ -56,6 +55,12 @@ void QuantisedOperands::quantise(const Slice& rows, OpClass op_class) const {
   then_cast(kernel("quantise", op_class, kernel_of(*precision), read, copies));
   if (!swizzled.empty())
     then(matrices * std::ssize(swizzled), kernel("swizzle scales", op_class, Kernel::Copy, swizzled, swizzled));
+}
+
+std::vector<Slice> QuantisedOperands::copies_of(const Slice& rows) const {
+  std::vector<Slice> copies{in_rows(rows)};
+  if (trains) copies.push_back(in_columns(rows));
+  return copies;
 }
 
 std::vector<Slice> QuantisedOperands::scales_of(const Slice& rows, Fusion unless) const {

@@ -24,6 +24,8 @@ struct QuantisedOperands {
   /// Of operands that were quantised before an exchange: the copy in columns, if backward needs one.
   void quantise_received(const Slice& rows, OpClass op_class) const;
 
+  /// The copies that quantise() writes, with a recipe.
+  [[nodiscard]] std::vector<Slice> copies_of(const Slice& rows) const;
   /// The operand of a forward product or an input gradient.
   [[nodiscard]] Slice in_rows(Slice rows) const;
   /// The operand of a weight gradient.

@@ -164,12 +164,16 @@ std::string figures_text(const GpuSpec& gpu, const Workload& workload) {
     return fmt::format("{} products are priced by shares of the fp8 peak, those of bf16", precision_text(workload));
   }
   const GemmModel* products = figures_of_products(gpu, workload.dtype, workload.precision);
-  const AttentionModel* attention = training_attention_model(*gpu.operators, false);
+  const bool in_8_bits = workload.precision && workload.fp8_modules.has(Fp8Module::Attention);
+  const MathFormat format = in_8_bits ? format_of(*workload.precision) : MathFormat::Bf16;
+  const AttentionModel* attention = training_attention_model(*gpu.operators, false, format);
   const auto by = [](const auto* model) {
     return model ? fmt::format("the shapes of {}'s kernels", model->library) : std::string("a share of the peak");
   };
-  return fmt::format("{} products are priced by {}, attention by {}", precision_text(workload), by(products),
-                     by(attention));
+  const bool is_wider = attention && attention->format != format;
+  const std::string precision = precision_text(workload);
+  return fmt::format("{} products are priced by {}, attention by {}{}", precision, by(products), by(attention),
+                     is_wider ? fmt::format(" in bf16: there are none in {}", precision) : "");
 }
 
 /// That the Program has recurrences or sparse attention; "" if it has none.

@@ -44,6 +44,9 @@ TEST_CASE("A page names kernels that are not fused, and what is kept in fp8") {
              Catch::Contains("inputs of activation functions kept in fp8, fusions none"));
   CHECK_THAT(page({"-C", "workload.precision=fp8_current", "-C", "workload.fp8_modules=attention"}),
              Catch::Contains("fp8_current, attention too, adam"));
+  CHECK_THAT(
+      page({"-C", "workload.precision=fp8_current", "-C", "workload.fp8_modules=attention", "--verbose"}),
+      Catch::Contains("attention by the shapes of PR 1254 fa3's kernels in bf16: there are none in fp8_current"));
 }
 
 TEST_CASE("A page says what layers of multi-token prediction are left out, or which stage has them") {

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "cuda_runtime/reference/row_norm.hpp"
 #include "model/base/diagnostics.hpp"
 
 namespace moeplan::runtime {

@@ -95,6 +95,7 @@ std::string workload_text(const Workload& w) {
     if (w.fp8_activation_inputs) out += "inputs of activation functions kept in fp8, ";
     if (w.mtp_layers > 0)
       out += fmt::format("{} layer{} of multi-token prediction, ", w.mtp_layers, w.mtp_layers == 1 ? "" : "s");
+    if (w.offload != Offload::None) out += fmt::format("{} in host memory, ", name_of(w.offload));
     if (w.fusions != Fusions::Default) out += fmt::format("fusions {}, ", name_of(w.fusions));
   }
   if (w.capacity_factor) return out + fmt::format("capacity factor {}", *w.capacity_factor);

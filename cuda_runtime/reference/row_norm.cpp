@@ -3,8 +3,6 @@
 #include <cmath>
 #include <vector>
 
-#include "model/program/program.hpp"
-
 namespace moeplan::runtime {
 
 namespace {

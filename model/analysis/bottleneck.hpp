@@ -9,6 +9,7 @@ enum class Bottleneck {
   Memory,        // bytes to and from HBM
   Launch,        // kernel launch
   Host,          // the host CPU, which launches the operations of a block
+  HostMemory,    // a copy to or from the host's memory
   Slowed,        // time of a computation beyond its time alone: concurrent communication
   SharedGpu,     // the same if ranks share the GPU: concurrent computation or communication of other ranks
   StartUp,       // a communication before its first byte: measured alpha, or software start-up and latency of the route

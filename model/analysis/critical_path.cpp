@@ -254,6 +254,10 @@ class Walk {
       add_whole(like, s.end, Bottleneck::Host);
       return rank;
     }
+    if (std::holds_alternative<HostCopy>(operation.work)) {
+      add_whole(like, s.end, Bottleneck::HostMemory);
+      return rank;
+    }
     if (detail_ == PathDetail::Operations && (operation.computes() || std::holds_alternative<Send>(operation.work))) {
       add_whole(like, s.end, Bottleneck::Unrecorded);
       return rank;

@@ -41,8 +41,8 @@ struct PathSegment {
   bool operator==(const PathSegment&) const = default;
 };
 
-/// How finely a path is divided: by operation (limited by Host and Waiting, otherwise Unrecorded), or each operation by
-/// its bottlenecks, which takes the loads of all links.
+/// How finely a path is divided: by operation (limited by Host, HostMemory and Waiting, otherwise Unrecorded), or each
+/// operation by its bottlenecks, which takes the loads of all links.
 enum class PathDetail { Operations, Bottlenecks };
 
 /// The critical path in order of time. Empty for a Timeline without spans. O(S log S) for S spans, plus O(flows) once

@@ -25,6 +25,7 @@ std::string bottleneck_name(const Program& program, const Topology& topology, co
     case Bottleneck::Memory: return "compute: HBM";
     case Bottleneck::Launch: return "kernel launches";
     case Bottleneck::Host: return "host CPU: launches of operations";
+    case Bottleneck::HostMemory: return "link to the host's memory";
     case Bottleneck::Slowed: return "compute slowed by concurrent communication";
     case Bottleneck::SharedGpu: return "compute slowed by what shares its GPU";
     case Bottleneck::StartUp: return "start-up (alpha)";

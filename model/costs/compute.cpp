@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <cmath>
 #include <optional>
 
@@ -309,6 +310,16 @@ Seconds compute_time(const Program& program, const Operation& operation, RankId 
 
 Seconds host_time(const GpuSpec& gpu, const Launches& launches) {
   return static_cast<double>(launches.operations) * gpu.host_time_per_operation;
+}
+
+Seconds host_copy_time(const Program& program, const Operation& operation, RankId rank, const GpuSpec& gpu) {
+  assert(gpu.host_bandwidth && "check_offload");
+  if (operation.kernels == 0) return Seconds(0);
+  std::int64_t bytes = 0;
+  for (const std::vector<Slice>* slices : {&operation.reads, &operation.writes}) {
+    for (const Slice& s : *slices) bytes += byte_count(program, s, rank);
+  }
+  return Bytes(static_cast<double>(bytes)) / *gpu.host_bandwidth;
 }
 
 }  // namespace moeplan

@@ -83,4 +83,9 @@ struct ComputeParts {
 /// The time that the GPU's host CPU needs to launch operations.
 [[nodiscard]] Seconds host_time(const GpuSpec& gpu, const Launches& launches);
 
+/// The time of a HostCopy between a rank's GPU and its host's memory at GpuSpec::host_bandwidth, whatever else happens
+/// on the GPU; zero without a kernel of its own.
+[[nodiscard]] Seconds host_copy_time(const Program& program, const Operation& operation, RankId rank,
+                                     const GpuSpec& gpu);
+
 }  // namespace moeplan

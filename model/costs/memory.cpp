@@ -65,18 +65,6 @@ class DistinctRows {
   std::unordered_map<std::size_t, std::vector<std::size_t>> by_key_;
 };
 
-/// Buffers that a block reads before writing them.
-std::set<BufferId> read_first(const Block& block) {
-  std::set<BufferId> first, written;
-  for (const Operation& op : block.operations) {
-    for (const Slice& s : op.reads) {
-      if (!written.contains(s.buffer)) first.insert(s.buffer);
-    }
-    for (const Slice& s : op.writes) written.insert(s.buffer);
-  }
-  return first;
-}
-
 /// Buffers of weights, gradients and states, which are counted by parameters, except those gathered while a layer is
 /// computed, and moments in fp32.
 bool is_state(const Program& program, const Operation& op, const Slice& s) {
@@ -317,6 +305,17 @@ double experts(const ModelSpec& model, const LayerSpec& layer) {
 
 }  // namespace
 
+std::set<BufferId> read_first(const Block& block) {
+  std::set<BufferId> first, written;
+  for (const Operation& op : block.operations) {
+    for (const Slice& s : op.reads) {
+      if (!written.contains(s.buffer)) first.insert(s.buffer);
+    }
+    for (const Slice& s : op.writes) written.insert(s.buffer);
+  }
+  return first;
+}
+
 UnitParameters layer_parameters(const ModelSpec& model, const LayerSpec& layer, const Degrees& degrees) {
   UnitParameters p{.dense = static_cast<double>(dense_parameters(model, layer)) / static_cast<double>(degrees.tp)};
   if (const Moe* moe = std::get_if<Moe>(&layer.ffn)) {
@@ -363,6 +362,7 @@ MemoryUse state_memory(const StageParameters& stage, const Workload& workload, c
   if (shares_weights) use.weights += Bytes((count(stage.largest, false) - count(stage.largest, true)) * size);
   use.gradients = Bytes((count(stage.all, workload.zero_stage >= 2) + stage.all.copied) *
                         static_cast<double>(size_of(workload.gradient_dtype)));
+  if (workload.offload.has(OffloadModule::OptimizerStates)) return use;
   use.optimizer = Bytes(count(stage.all, workload.zero_stage >= 1) * static_cast<double>(optimizer_bytes(workload)));
   return use;
 }

@@ -1,6 +1,7 @@
 // Device memory requirements of a rank.
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,10 @@
 #include "model/workload/workload.hpp"
 
 namespace moeplan {
+
+/// Suffix of the names of buffers that hold other ranks' weights, or the gradients of those weights, while a layer is
+/// computed.
+inline constexpr std::string_view kGatheredWeights = ".gathered";
 
 /// Suffix of the names of buffers that hold an optimizer's 16-bit moments in fp32 while weights are updated: no states.
 inline constexpr std::string_view kMomentsInFp32 = "moments.fp32";
@@ -43,7 +48,7 @@ struct UnitParameters {
 struct MemoryUse {
   Bytes weights;          // ZeRO stage 3: sharded over the replicas, plus the largest layer unsharded
   Bytes gradients;        // in the workload's gradient_dtype, in training; ZeRO stages 2 and 3: sharded
-  Bytes optimizer;        // ZeRO stages 1 to 3: sharded over the replicas
+  Bytes optimizer;        // ZeRO stages 1 to 3: sharded over the replicas; zero in host memory (Offload)
   Bytes activations;      // kept from forward to backward, of all microbatches in flight
   Bytes working;          // all further buffers in use when most bytes are, and the workspaces of libraries
   Bytes runtime;          // reserve in addition to all tensors: GpuSpec::runtime_memory
@@ -81,6 +86,10 @@ struct BufferUse {
 /// The buffers in use at the peak of a stage's rank that needs the most, by block. Their bytes are activations and
 /// working buffers together.
 [[nodiscard]] std::vector<BufferUse> buffers_at_peak(const Program& program, std::size_t stage);
+
+/// The buffers that a block reads before it writes them: of a backward block, those that its forward block keeps, if it
+/// writes them.
+[[nodiscard]] std::set<BufferId> read_first(const Block& block);
 
 /// The same of the stage that needs the most, the first of equal ones.
 [[nodiscard]] MemoryUse memory_use(const Program& program, const std::vector<StageParameters>& stages,

@@ -106,6 +106,11 @@ const OperationPrice& OperationPricer::price(const Operation& op) {
     price.times.alone.resize(ranks(), price.times.alone.front());
     price.times.together = price.times.alone;
     share_gpus(price.times.together);
+  } else if (std::holds_alternative<HostCopy>(op.work)) {
+    for (std::size_t r = 0; r < ranks(); ++r) {
+      price.times.alone.push_back(host_copy_time(program_, op, RankId(r), cluster_.gpu).value());
+    }
+    price.times.together = price.times.alone;
   } else {
     const auto* launches = std::get_if<Launches>(&op.work);
     price.times.alone.assign(ranks(), launches ? host_time(cluster_.gpu, *launches).value() : 0.0);

@@ -157,6 +157,7 @@ GpuSpec read_gpu(MapReader gpu) {
   if (gpu.find("runtime_memory")) spec.runtime_memory = read_runtime_memory(gpu.map("runtime_memory"));
   if (gpu.find("host_time_per_operation"))
     spec.host_time_per_operation = gpu.quantity<Seconds>("host_time_per_operation", Sign::NonNegative);
+  if (gpu.find("host_bandwidth")) spec.host_bandwidth = gpu.quantity<BytesPerSecond>("host_bandwidth");
   read_grouped_gemm(gpu, spec);
   spec.codec_throughput = read_codecs<BytesPerSecond>(gpu, "codec_throughput", Sign::Positive);
   spec.codec_startup = read_codecs<Seconds>(gpu, "codec_startup", Sign::NonNegative);

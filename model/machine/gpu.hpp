@@ -69,6 +69,8 @@ struct GpuSpec {
   /// Time of the host CPU that drives the GPU to launch one operation of a Program in training, with everything that
   /// the framework does for it; zero if the file does not give it: launches are hidden.
   Seconds host_time_per_operation = Seconds(0);
+  /// Of copies between the GPU's memory and its host's, of both directions together, while the host's other GPUs copy.
+  std::optional<BytesPerSecond> host_bandwidth = {};
 
   // Grouped GEMMs (the experts' GEMMs), if they were measured separately. Missing values are those of single GEMMs:
   // gemm_efficiency, the full hbm_bandwidth, launch_overhead.

@@ -30,9 +30,10 @@ enum class OpClass {
   ExpertTransfer,          // expert weights to their copies: Trans
   ExpertGradientTransfer,  // gradients from the copies to the homes: Agg
   PlacementPlan,           // exchange of the expert loads
-  Host                     // the host CPU launches operations
+  Host,                    // the host CPU launches operations
+  Offload                  // copies between the GPU and its host's memory
 };
-inline constexpr std::array<std::pair<OpClass, std::string_view>, 22> kOpClassNames{
+inline constexpr std::array<std::pair<OpClass, std::string_view>, 23> kOpClassNames{
     {{OpClass::Attention, "attention"},
      {OpClass::DenseFfn, "dense_ffn"},
      {OpClass::Gate, "gate"},
@@ -54,6 +55,7 @@ inline constexpr std::array<std::pair<OpClass, std::string_view>, 22> kOpClassNa
      {OpClass::ExpertTransfer, "expert_transfer"},
      {OpClass::ExpertGradientTransfer, "expert_gradients"},
      {OpClass::PlacementPlan, "placement_plan"},
-     {OpClass::Host, "host"}}};
+     {OpClass::Host, "host"},
+     {OpClass::Offload, "offload"}}};
 
 }  // namespace moeplan

@@ -144,10 +144,6 @@ struct Rows {
   bool operator==(const Rows&) const = default;
 };
 
-/// Suffix of the names of buffers that hold other ranks' weights, or the gradients of those weights, while a layer is
-/// computed.
-inline constexpr std::string_view kGatheredWeights = ".gathered";
-
 /// The memory of a buffer that lies in another one: from element `first` of it. Both have the same format.
 struct BufferPart {
   BufferId of;
@@ -169,15 +165,17 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-/// The streams of a rank. Replicas and Pipeline are background streams; Host is the rank's host CPU.
-enum class Stream : std::uint8_t { Compute, Intra, Inter, Copy, Replicas, Pipeline, Host };
-inline constexpr std::array<std::pair<Stream, std::string_view>, 7> kStreamNames{{{Stream::Compute, "compute"},
+/// The streams of a rank. Replicas and Pipeline are background streams; Host is the rank's host CPU; HostMemory
+/// copies to and from its memory.
+enum class Stream : std::uint8_t { Compute, Intra, Inter, Copy, Replicas, Pipeline, Host, HostMemory };
+inline constexpr std::array<std::pair<Stream, std::string_view>, 8> kStreamNames{{{Stream::Compute, "compute"},
                                                                                   {Stream::Intra, "intra"},
                                                                                   {Stream::Inter, "inter"},
                                                                                   {Stream::Copy, "copy"},
                                                                                   {Stream::Replicas, "replicas"},
                                                                                   {Stream::Pipeline, "pipeline"},
-                                                                                  {Stream::Host, "host"}}};
+                                                                                  {Stream::Host, "host"},
+                                                                                  {Stream::HostMemory, "host memory"}}};
 inline constexpr std::size_t kStreams = kStreamNames.size();
 
 /// Whether the end of a block does not wait for operations on this stream. Such operations may depend on operations of
@@ -213,9 +211,6 @@ struct AttentionHeads {
   [[nodiscard]] std::int64_t key_columns() const { return kv_heads * head_dim; }
   [[nodiscard]] std::int64_t value_columns() const { return kv_heads * v_head_dim; }
 };
-
-/// Matrix products of attention's backward pass over those of its forward pass: five instead of two.
-inline constexpr double kAttentionBackwardProducts = 2.5;
 
 /// Fused attention. Forward: reads q, k, v, writes the output. Backward re-reads them with the output and its gradient.
 struct AttentionCore {
@@ -272,9 +267,6 @@ enum class Kernel {
   EmbedBackward,
   LossBackward
 };
-
-/// What a norm adds to the mean square or the variance of a row. assumed: that of Qwen3 and DeepSeek-V3.
-inline constexpr double kNormEpsilon = 1e-6;
 
 /// Encodes rows into the format in which they are sent, or decodes them. To encode, reads[0] are the rows and the
 /// writes are the encoded data: the values, and each per-row value (the scale of int8) in a buffer of its own. Decoding
@@ -370,16 +362,24 @@ struct Launches {
   bool operator==(const Launches&) const = default;
 };
 
+/// A copy of what it reads to the memory of the GPU's host, or of what it writes back from there. Rows that are away
+/// are those copied last and not yet back.
+struct HostCopy {
+  bool operator==(const HostCopy&) const = default;
+};
+
 struct Operation {
   std::string name;  // human-readable: "dispatch", "expert up projection"
   OpClass op_class = OpClass::Attention;
   Stream stream = Stream::Compute;
-  std::variant<Gemm, AttentionCore, FusedProducts, Kernel, Codec, Communication, Send, Receive, Wait, Launches> work;
+  std::variant<Gemm, AttentionCore, FusedProducts, Kernel, Codec, Communication, Send, Receive, Wait, Launches,
+               HostCopy>
+      work;
   std::vector<Slice> reads;
   std::vector<Slice> writes;
   std::vector<std::int32_t> after;  // indices of earlier operations of the block
   /// Kernels of the GPU, one after another, as which a computation is launched; 0: it is done in the kernel of another
-  /// operation and takes no time of its own.
+  /// operation and takes no time of its own. Of a HostCopy, 0: an earlier block has done it, in another buffer.
   std::int64_t kernels = 1;
   /// A computation is one of so many equal parts of one that is launched once, in kernels that also exchange its rows.
   std::int64_t parts = 1;

@@ -22,6 +22,9 @@ namespace moeplan {
 
 [[nodiscard]] std::int64_t byte_count(const Program& program, const Slice& slice, RankId rank);
 
+/// Matrix products of attention's backward pass over those of its forward pass: five instead of two.
+inline constexpr double kAttentionBackwardProducts = 2.5;
+
 /// The FLOPs, bytes and products of a computation on one rank.
 struct ComputeLoad {
   double flops = 0;

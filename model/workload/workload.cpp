@@ -179,6 +179,16 @@ Fp8Modules read_fp8_modules(MapReader& reader, const Workload& w) {
   return modules;
 }
 
+Offload read_offload(MapReader& reader, const Workload& w) {
+  const Offload offload = read_modules(reader, "offload", Offload::None, parse_offload, offload_error);
+  if (offload != Offload::None && w.mode == Mode::Forward)
+    reader.complain("offload", "is for training, which keeps activations and states; expected none");
+  const bool is_whole = offload.has(OffloadModule::FusedGroupMlp);
+  if (is_whole && (offload.has(OffloadModule::ExpertFc1) || offload.has(OffloadModule::MoeActivation)))
+    reader.complain("offload", "fused_group_mlp contains expert_fc1 and moe_act");
+  return offload;
+}
+
 /// Batch, micro batch and sequence length.
 void read_sizes(MapReader& reader, std::int64_t learned_positions, Workload& w) {
   w.global_batch = reader.integer("global_batch", 1, kMostSequences);
@@ -297,6 +307,7 @@ Workload read_workload(const Node& document, const WorkloadLimits& limits) {
     reader.complain("fp8_activation_inputs",
                     "of experts whose products activate (grouped_mlp) stay as they are; expected false");
   w.fp8_modules = read_fp8_modules(reader, w);
+  w.offload = read_offload(reader, w);
   w.mtp_layers = reader.integer_or("mtp_layers", 0, 0, limits.mtp_layers.value_or(ModelLimits::kMtpLayers));
   if (w.mtp_layers > 0 && w.mode == Mode::Forward) reader.complain("mtp_layers", "are for training; expected 0");
   if (reader.find("codecs")) w.codecs = read_codecs(reader.map("codecs"));
@@ -366,6 +377,7 @@ Node workload_document(const Workload& w) {
   if (w.fusions != Fusions::Default) out.set("fusions", Node::text(name_of(w.fusions)));
   if (w.fp8_activation_inputs) out.set("fp8_activation_inputs", Node::boolean(true));
   if (w.fp8_modules != Fp8Modules::None) out.set("fp8_modules", Node::text(name_of(w.fp8_modules)));
+  if (w.offload != Offload::None) out.set("offload", Node::text(name_of(w.offload)));
   if (w.mtp_layers > 0) out.set("mtp_layers", Node::integer(w.mtp_layers));
   out.set("codecs", codecs_document(w.codecs));
   out.set("gate", gate_document(w.gate));

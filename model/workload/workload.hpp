@@ -18,6 +18,7 @@
 #include "model/workload/fp8_modules.hpp"
 #include "model/workload/fusions.hpp"
 #include "model/workload/gate.hpp"
+#include "model/workload/offload.hpp"
 #include "model/workload/recompute.hpp"
 #include "model/workload/routing.hpp"
 #include "model/workload/routing_trace.hpp"
@@ -95,6 +96,7 @@ struct Workload {
   Fusions fusions = Fusions::Default;
   bool fp8_activation_inputs = false;         // activation functions' inputs are kept for backward in fp8
   Fp8Modules fp8_modules = Fp8Modules::None;  // what multiplies in the recipe's format besides linear layers
+  Offload offload = Offload::None;            // what is in host memory between its uses
   /// Layers of multi-token prediction that are trained along, on the last stage, where no layout says which.
   std::int64_t mtp_layers = 0;
   CodecOptions codecs = {};
@@ -130,7 +132,8 @@ struct WorkloadLimits {
 /// (GraphModule). fusions: Fusions::Default, none, or fusions joined by "+" (Fusion), norm_quantise with precision
 /// mxfp8; written only if they differ from the default. fp8_activation_inputs: false by default, to train; written only
 /// if it is true. fp8_modules: none by default, or modules joined by "+" (Fp8Module), with a recipe in 8 bits; written
-/// only if there are any. mtp_layers: 0 by default, to train, at most those of the model; written only if there are
+/// only if there are any. offload: none by default, or modules joined by "+" (OffloadModule), to train; written only if
+/// there are any. mtp_layers: 0 by default, to train, at most those of the model; written only if there are
 /// any. codecs: the allowed codecs, a map like {fp16: {}, int8: {row_messages: 2}, zfp: {bits: 8}}; none by default.
 /// gate: top_k by default. capacity_factors: at most 64, in addition to a capacity_factor; none by default. recompute:
 /// none, selective, full, modules joined by "+" (RecomputeModule), or `auto`. recompute_layers: all by default,

@@ -44,6 +44,7 @@ Launch deepspeed_launch(const LaunchInput& input) {
   if (w.cuda_graphs != CudaGraphs::None) launch.leave("CUDA graphs");
   if (w.fp8_activation_inputs) launch.leave("inputs of activation functions kept in fp8");
   if (w.fp8_modules != Fp8Modules::None) launch.leave("products in 8 bits of " + name_of(w.fp8_modules));
+  if (w.offload != Offload::None) launch.leave("copies to host memory of " + name_of(w.offload));
   leave_moe_decisions(input, launch);
   leave_workload(input, launch);
   const UniformModel model = uniform_model(input.inputs.model);

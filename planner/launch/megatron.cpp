@@ -39,6 +39,20 @@ void set_kernels(const Workload& workload, Launch& out) {
   out.set("cross-entropy-fusion-impl", "te");
 }
 
+void set_offload(const Offload& offload, Launch& out) {
+  if (offload.has_activations()) {
+    LaunchSetting modules{"offload-modules"};
+    for (const auto& [module, name] : kOffloadModuleNames) {
+      if (offload.has(module) && module != OffloadModule::OptimizerStates) modules.values.emplace_back(name);
+    }
+    out.set("fine-grained-activation-offloading");
+    out.settings.push_back(std::move(modules));
+    if (offload.has(OffloadModule::AttentionProj) && !offload.has(OffloadModule::CoreAttention))
+      out.leave("attn_proj in host memory without core_attn");
+  }
+  if (offload.has(OffloadModule::OptimizerStates)) out.set("offload-optimizer-states");
+}
+
 /// What a plan does not know, and how the job starts.
 void set_run(const Workload& workload, const Candidate& candidate, Launch& out) {
   out.set("mock-data");
@@ -120,6 +134,7 @@ class MegatronExport {
     write_states();
     write_recompute();
     write_graphs();
+    set_offload(workload_.offload, out_);
     set_run(workload_, candidate_, out_);
     leave_moe_decisions(input_, out_);
     leave_workload();

@@ -42,6 +42,8 @@ constexpr std::array kBridgeKeys{
     BridgeKey{"use-precision-aware-optimizer", "optimizer.use_precision_aware_optimizer", "true"},
     BridgeKey{"exp-avg-dtype", "optimizer.exp_avg_dtype"},
     BridgeKey{"exp-avg-sq-dtype", "optimizer.exp_avg_sq_dtype"},
+    BridgeKey{"fine-grained-activation-offloading", "model.fine_grained_activation_offloading", "true"},
+    BridgeKey{"offload-optimizer-states", "optimizer.offload_optimizer_states", "true"},
     BridgeKey{"overlap-moe-expert-parallel-comm", "comm_overlap.overlap_moe_expert_parallel_comm", "true"},
     BridgeKey{"delay-wgrad-compute", "comm_overlap.delay_wgrad_compute", "true"},
     BridgeKey{"mock-data", ""},

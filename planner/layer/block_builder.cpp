@@ -61,6 +61,16 @@ Operation collective(std::string name, OpClass op_class, Stream stream, Communic
           .after = {}};
 }
 
+Operation host_copy(std::string name, std::vector<Slice> reads, std::vector<Slice> writes) {
+  return {.name = std::move(name),
+          .op_class = OpClass::Offload,
+          .stream = Stream::HostMemory,
+          .work = HostCopy{},
+          .reads = std::move(reads),
+          .writes = std::move(writes),
+          .after = {}};
+}
+
 BufferId BlockBuilder::buffer(const std::string& name, std::int64_t columns, Dtype dtype) {
   auto& buffers = program_.buffers;
   const auto it = std::find_if(buffers.begin(), buffers.end(), [&](const Buffer& b) {

@@ -40,6 +40,8 @@ struct Groups {
 [[nodiscard]] Operation launched_as(std::int64_t kernels, Operation operation);
 [[nodiscard]] Operation collective(std::string name, OpClass op_class, Stream stream, Communication work, Slice in,
                                    Slice out);
+/// A copy of the rows it reads to the host's memory, or of those that it writes from there.
+[[nodiscard]] Operation host_copy(std::string name, std::vector<Slice> reads, std::vector<Slice> writes);
 
 /// Writes one block of a program.
 class BlockBuilder {

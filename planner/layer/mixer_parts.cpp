@@ -6,6 +6,7 @@
 
 #include "model/base/whole_numbers.hpp"
 #include "model/costs/model_flops.hpp"
+#include "model/program/resolve.hpp"
 #include "planner/layer/dense_parts.hpp"
 
 namespace moeplan::planner {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "model/costs/memory.hpp"
 #include "model/program/resolve.hpp"
 
 namespace moeplan::planner {

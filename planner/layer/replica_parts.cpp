@@ -108,8 +108,30 @@ void ReplicaParts::reduce_gradients(const UnitParameters& parameters) const {
   block.continue_after(before);
 }
 
+ReplicaParts::States ReplicaParts::states(const Kind& kind) const {
+  const Part part = workload.zero_stage >= 1 ? Part::Own : Part::All;
+  if (workload.optimizer_dtype == Dtype::Fp32)
+    return {flat(kind, "states", Dtype::Fp32, part, optimizer_bytes(workload) / size_of(Dtype::Fp32)), std::nullopt};
+  const std::int64_t halves = master_bytes(workload) / size_of(Dtype::Bf16);  // only the bytes matter
+  return {flat(kind, "masters", Dtype::Bf16, part, halves),
+          flat(kind, "moments", workload.optimizer_dtype, part, optimizer_moments(workload))};
+}
+
+void ReplicaParts::move_states(const UnitParameters& parameters, bool to_host) const {
+  if (!workload.offload.has(OffloadModule::OptimizerStates)) return;
+  std::vector<Slice> rows;
+  each(parameters, [&](const Kind& kind, std::int64_t) {
+    const States of_kind = states(kind);
+    rows.push_back(of_kind.masters);
+    if (of_kind.moments) rows.push_back(*of_kind.moments);
+  });
+  block.then(to_host ? host_copy("states to host", std::move(rows), {})
+                     : host_copy("states from host", {}, std::move(rows)));
+}
+
 void ReplicaParts::update(const UnitParameters& parameters) const {
   const Part part = workload.zero_stage >= 1 ? Part::Own : Part::All;
+  move_states(parameters, /*to_host=*/false);
   each(parameters, [&](const Kind& kind, std::int64_t) {
     const Slice gradients = flat(kind, "gradients", workload.gradient_dtype, part);
     const Slice weights = flat(kind, "weights", workload.dtype, part);
@@ -117,19 +139,15 @@ void ReplicaParts::update(const UnitParameters& parameters) const {
       block.then(
           kernel(fmt::format("{} {}", kind.name, what), OpClass::Optimizer, by, std::move(reads), std::move(writes)));
     };
-    if (workload.optimizer_dtype == Dtype::Fp32) {
-      const Slice states = flat(kind, "states", Dtype::Fp32, part, optimizer_bytes(workload) / size_of(Dtype::Fp32));
-      return pass("optimizer", Kernel::Optimizer, {gradients, states}, {states, weights});
-    }
-    const std::int64_t values = optimizer_moments(workload), halves = master_bytes(workload) / size_of(Dtype::Bf16);
-    const Slice masters = flat(kind, "masters", Dtype::Bf16, part, halves);  // only the bytes matter
-    const Slice moments = flat(kind, "moments", workload.optimizer_dtype, part, values);
-    const Slice wide = flat(kind, kMomentsInFp32, Dtype::Fp32, part, values);
-    pass("moments to fp32", Kernel::Copy, {moments}, {wide});
+    const auto& [masters, moments] = states(kind);
+    if (!moments) return pass("optimizer", Kernel::Optimizer, {gradients, masters}, {masters, weights});
+    const Slice wide = flat(kind, kMomentsInFp32, Dtype::Fp32, part, optimizer_moments(workload));
+    pass("moments to fp32", Kernel::Copy, {*moments}, {wide});
     pass("optimizer", Kernel::Optimizer, {gradients, masters, wide}, {masters, weights, wide});
-    pass("moments to 16 bits", Kernel::Copy, {wide}, {moments});
-    pass("moments to 16 bits", Kernel::Copy, {moments}, {moments});
+    pass("moments to 16 bits", Kernel::Copy, {wide}, {*moments});
+    pass("moments to 16 bits", Kernel::Copy, {*moments}, {*moments});
   });
+  move_states(parameters, /*to_host=*/true);
 }
 
 }  // namespace moeplan::planner

@@ -5,6 +5,7 @@
 // before their first use; stage 3 gathers weights before every use. All of it runs on the replicas' background stream.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -38,7 +39,8 @@ struct ReplicaParts {
   /// Reduces gradients after all operations appended before; operations appended next do not wait for it.
   void reduce_gradients(const UnitParameters& parameters) const;
   /// Updates weights. Moments in 16 bits are cast to fp32 before and back after, those of all dense or of all experts'
-  /// weights at once, back by way of a 16-bit copy (TransformerEngine's FusedAdam).
+  /// weights at once, back by way of a 16-bit copy (TransformerEngine's FusedAdam). States in host memory come before
+  /// and leave after.
   void update(const UnitParameters& parameters) const;
 
  private:
@@ -47,6 +49,14 @@ struct ReplicaParts {
     double parameters;
     GroupId replicas;
   };
+  /// The optimizer's states: masters with moments in fp32, or moments in 16 bits apart.
+  struct States {
+    Slice masters;
+    std::optional<Slice> moments;
+  };
+  [[nodiscard]] States states(const Kind& kind) const;
+  /// Moves all states, if they are in host memory between the updates.
+  void move_states(const UnitParameters& parameters, bool to_host) const;
   template <class Write>
   void each(const UnitParameters& parameters, Write write) const;
   [[nodiscard]] std::int64_t shard(const Kind& kind) const;

@@ -123,7 +123,9 @@ Program lower_layer_step(const Moe& moe, std::optional<Norm> norm, std::int64_t 
   ModelSpec shell{};
   shell.hidden_size = hidden_size;
   shell.norm = norm.value_or(Norm::Rms);
-  LoweringContext context(shell, workload, candidate, ranks_per_node);
+  Workload on_gpu = workload;
+  on_gpu.offload = Offload::None;
+  LoweringContext context(shell, on_gpu, candidate, ranks_per_node);
   StepWriter(context, moe, norm.has_value(), tokens).write();
   return std::move(context).take_program();
 }

@@ -20,7 +20,7 @@ namespace moeplan::planner {
 ///
 /// Weights and gradients are parts of the flat buffers that replicas exchange (replica_parts.hpp); with ZeRO, weights
 /// are gathered first. The other arguments are those of lower_moe_layer(); the workload trains, and no expert has
-/// copies.
+/// copies. Nothing is in host memory.
 [[nodiscard]] Program lower_layer_step(const Moe& moe, std::optional<Norm> norm, std::int64_t hidden_size,
                                        std::int64_t tokens, const Workload& workload, const Candidate& candidate,
                                        std::int64_t ranks_per_node);

@@ -166,7 +166,9 @@ Program lower_iteration(const ModelSpec& model, const Workload& workload, const 
 
 LoweredPasses lower_passes(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
                            std::int64_t ranks_per_node) {
-  LoweringContext context(model, workload, candidate, ranks_per_node);
+  Workload on_gpu = workload;
+  on_gpu.offload = Offload::None;
+  LoweringContext context(model, on_gpu, candidate, ranks_per_node);
   ModelUnits units(context);
   UnitBlocks blocks(context, units);
   LoweredPasses out;

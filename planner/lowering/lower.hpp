@@ -28,7 +28,7 @@ struct LoweredIterations {
                                                  const std::vector<std::int64_t>& microbatches);
 
 /// One microbatch's passes through the whole model, with all layers of multi-token prediction, on the ranks of one
-/// stage, without transfers of parameters.
+/// stage, without transfers of parameters or copies to host memory.
 struct LoweredPasses {
   Program program;                         // without stages
   std::vector<BlockId> forward, backward;  // by unit of whole_model(); without training there is no `backward`

@@ -87,13 +87,15 @@ std::vector<std::size_t> part_units(const LoweringContext& context, const StageP
     const LayerSpec& layer = part.layers[i];
     const bool is_moe = std::holds_alternative<Moe>(layer.ffn);
     const auto own = static_cast<std::int64_t>(i);
-    out.push_back(
-        units.layer(layer, is_moe ? kinds[moe_layer++] : 0, recomputed.contains(position.layers_before + own, own)));
+    const bool is_last = position.turns && part.mtp_layers == 0 && i + 1 == part.layers.size();
+    out.push_back(units.layer(layer, is_moe ? kinds[moe_layer++] : 0,
+                              recomputed.contains(position.layers_before + own, own), !is_last));
   }
   for (std::int64_t i = 0; i < part.mtp_layers; ++i) {
     const LayerSpec& layer = mtp_layer(context.model());
     const std::size_t kind = std::holds_alternative<Moe>(layer.ffn) ? kinds.back() : 0;
-    out.insert(out.end(), {units.mtp_input(), units.layer(layer, kind, /*recomputes=*/true), units.head()});
+    const bool is_last = position.turns && i + 1 == part.mtp_layers;
+    out.insert(out.end(), {units.mtp_input(), units.layer(layer, kind, /*recomputes=*/true, !is_last), units.head()});
   }
   if (part.head) out.push_back(units.head());
   assert(out.size() == number_of_units(part) && "both list the same units");
@@ -114,7 +116,10 @@ std::vector<PartPasses> stage_passes(const LoweringContext& context, const Stage
   std::vector<PartPasses> passes(stage.parts.size());
   for (std::size_t v = 0; v < passes.size(); ++v) {
     passes[v].position = stage.positions[v];
-    passes[v].units = part_units(context, stage.parts[v], stage.positions[v], kinds, units);
+    const auto has_layers = [](const StagePart& part) { return !part.layers.empty() || part.mtp_layers > 0; };
+    const auto rest = stage.parts.begin() + static_cast<std::ptrdiff_t>(v) + 1;
+    passes[v].position.turns = stage.parts.back().head && std::none_of(rest, stage.parts.end(), has_layers);
+    passes[v].units = part_units(context, stage.parts[v], passes[v].position, kinds, units);
   }
   for (std::size_t v = 0; v < passes.size(); ++v) {
     PartPasses& out = passes[v];

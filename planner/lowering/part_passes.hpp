@@ -18,6 +18,9 @@ struct PartPosition {
   /// By how many stages the activations of a forward pass move from the preceding part to this one, and from this one
   /// to the next; 0: there is none, or the stage itself holds it.
   std::int64_t from_preceding = 0, to_next = 0;
+  /// A microbatch turns back on this stage, and this part has the last layer before: the backward pass needs it at
+  /// once, so that its activations stay on the GPU.
+  bool turns = false;
 };
 
 /// A part of the model on a stage: its units in order, and the passes of the first, the last and the other

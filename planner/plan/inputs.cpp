@@ -296,20 +296,25 @@ void resolve_gate(Workload& workload, std::optional<double> cluster_ratio, const
        "the cluster's file has no template with a network to take W_net / W_local from; expected net_over_local"});
 }
 
-std::optional<std::string> missing_figures(const Workload& workload, const GpuSpec& gpu) {
+std::optional<MissingFigures> missing_figures(const Workload& workload, const GpuSpec& gpu) {
+  if (workload.offload != Offload::None && !gpu.host_bandwidth)
+    return MissingFigures{"offload", gpu.name +
+                                         " has no host_bandwidth, that of copies to its host's memory; expected "
+                                         "it in the GPU's file or as cluster.gpu.host_bandwidth"};
   if (!workload.precision || figures_of_products(gpu, workload.dtype, workload.precision)) return std::nullopt;
   if (!gpu.operators && gpu.peak.contains(Dtype::Fp8)) return std::nullopt;
   std::vector<std::string_view> known;
   for (const auto& [precision, name] : kPrecisionNames) {
     if (figures_of_products(gpu, workload.dtype, precision)) known.push_back(name);
   }
-  return fmt::format("{} has no measured products in {}{}", gpu.name, precision_text(workload),
-                     known.empty() ? "" : fmt::format("; it has those of {}", fmt::join(known, ", ")));
+  return MissingFigures{"precision",
+                        fmt::format("{} has no measured products in {}{}", gpu.name, precision_text(workload),
+                                    known.empty() ? "" : fmt::format("; it has those of {}", fmt::join(known, ", ")))};
 }
 
-void check_precision(const Workload& workload, const GpuSpec& gpu, const Node& document) {
+void check_figures(const Workload& workload, const GpuSpec& gpu, const Node& document) {
   if (const auto missing = missing_figures(workload, gpu))
-    throw InputError({document.find("precision")->where, "precision", *missing});
+    throw InputError({document.find(missing->key)->where, missing->key, missing->what});
 }
 
 Inputs read_inputs(const PlanInputs& documents) {
@@ -327,7 +332,7 @@ Inputs read_inputs(const PlanInputs& documents) {
   collect([&] { inputs.workload = read_workload(documents.workload, WorkloadLimits::of(inputs.model)); });
   if (wrong.empty())
     collect([&] { resolve_gate(inputs.workload, net_over_local(inputs.cluster), documents.workload); });
-  if (wrong.empty()) collect([&] { check_precision(inputs.workload, inputs.cluster.gpu, documents.workload); });
+  if (wrong.empty()) collect([&] { check_figures(inputs.workload, inputs.cluster.gpu, documents.workload); });
   if (!wrong.empty()) throw InputError(wrong);
   return inputs;
 }

@@ -71,13 +71,17 @@ struct Inputs {
 /// workload's document, if the cluster has none.
 void resolve_gate(Workload& workload, std::optional<double> cluster_ratio, const Node& document);
 
-/// What figures the GPU lacks for the recipe's products, and which recipes it has; none if it has them. A GPU without
-/// any measured kernels needs none: its peak in fp8 and the shares of the peak price 8-bit recipes as they price bf16.
-[[nodiscard]] std::optional<std::string> missing_figures(const Workload& workload, const GpuSpec& gpu);
+/// A key of a workload for which a GPU has no figures, and which.
+struct MissingFigures {
+  std::string key, what;
+};
+/// What figures the GPU lacks: of the recipe's products, and which recipes it has, or of copies to host memory; none if
+/// it has them. A GPU without any measured kernels needs none of products: its peak in fp8 and the shares of the peak
+/// price 8-bit recipes as they price bf16.
+[[nodiscard]] std::optional<MissingFigures> missing_figures(const Workload& workload, const GpuSpec& gpu);
 
-/// Raises InputError, located at the precision of the workload's document, if the GPU has no figures of the recipe's
-/// products.
-void check_precision(const Workload& workload, const GpuSpec& gpu, const Node& document);
+/// Raises InputError, located at the key of the workload's document, if the GPU lacks figures.
+void check_figures(const Workload& workload, const GpuSpec& gpu, const Node& document);
 
 /// build_cluster() with errors that name `file`.
 [[nodiscard]] Cluster build_cluster_of(const std::string& file, const ClusterSpec& spec,

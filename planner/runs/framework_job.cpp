@@ -113,7 +113,7 @@ ImportedPlan imported_job(const JobSettings& settings, const planner::Framework&
   if (d.inputs.workload.mode == Mode::Train)
     d.candidate.recompute = d.inputs.workload.recompute.value_or(Recompute::None);
   const Cluster cluster = planner::build_cluster_of(documents.cluster_source, d.inputs.cluster, world);
-  planner::check_precision(d.inputs.workload, cluster.gpu, documents.workload);
+  planner::check_figures(d.inputs.workload, cluster.gpu, documents.workload);
   settle_all_to_all(d, cluster);
   const planner::Problem problem(d.inputs.model, d.inputs.workload, cluster);
   place_redundant(d, problem);

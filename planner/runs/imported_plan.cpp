@@ -56,7 +56,7 @@ std::variant<ImportedPlan, Refusal> imported_plan(const profiler::RunRow& row, c
   plan.model = recognised(plan.model);
   const Cluster cluster = cluster_of(plan);
   if (const auto missing = planner::missing_figures(plan.workload, cluster.gpu))
-    return Refusal{"precision: " + *missing};
+    return Refusal{missing->key + ": " + missing->what};
   settle(plan, row, cluster);
   const planner::Problem problem(plan.model, plan.workload, cluster);
   const auto candidate = decided(plan, problem);

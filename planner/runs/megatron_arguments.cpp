@@ -94,6 +94,17 @@ std::string joined(std::string list) {
   return fmt::format("{}", fmt::join(profiler::words(list), "+"));
 }
 
+/// What is in host memory, as a row says it. The optimizer's steps on the CPU and whole layers are not predicted.
+std::string offload_of(Arguments& a) {
+  for (const char* other : {"optimizer-cpu-offload", "cpu-offloading"}) {
+    if (a.has(other)) return other;
+  }
+  const std::string modules = joined(a.text("offload-modules", ""));
+  std::string out = a.has("fine-grained-activation-offloading") ? modules : "";
+  if (a.has("offload-optimizer-states")) out += out.empty() ? "optimizer" : "+optimizer";
+  return out;
+}
+
 /// Which layers have what `name` gives: a period, or a list as "([0]*3+[1]*58)". `is_first` of a period: whether its
 /// first layer is the one that has it, or its last that has not.
 std::vector<bool> layers_by(Arguments& a, const std::string& name, std::int64_t layers, bool is_first) {
@@ -382,8 +393,7 @@ class Reading {
     if (a_.has("recompute-activations")) granularity = "selective";
     r.recompute = granularity == "selective" ? joined(a_.text("recompute-modules", "core_attn")) : granularity;
     if (granularity == "full") read_recomputed_layers();
-    if (a_.has("fine-grained-activation-offloading")) r.offload = "activations";
-    if (a_.has("optimizer-cpu-offload")) r.offload = "optimizer";
+    r.offload = offload_of(a_);
     r.gradient_dtype = a_.has("grad-reduce-in-bf16") ? "bf16" : "fp32";
     r.optimizer_dtype = a_.text("exp-avg-dtype", "fp32");
     r.overlap_gradients = a_.has("overlap-grad-reduce") || r.zero.value_or(0) >= 2 ? 1 : 0;  // FSDP's are

@@ -41,7 +41,7 @@ class RunPrediction {
 
   void predict() {
     if (const auto missing = planner::missing_figures(plan_.workload, cluster_.gpu))
-      return refuse("precision: " + *missing);
+      return refuse(missing->key + ": " + missing->what);
     settle(plan_, row_, cluster_);
     out_.assumed = plan_.defaults;
     out_.approximations = plan_.approximations;

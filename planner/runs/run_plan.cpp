@@ -164,6 +164,7 @@ class Mapping {
     document.set("cuda_graph", Node::text(value("cuda_graph", row_.cuda_graph, graphs)));
     set_fusions(document);
     set_fp8_modules(document);
+    if (!row_.offload.empty()) document.set("offload", Node::text(row_.offload));
     set_precision(document);
     set_routing(document);
     if (row_.micro_batch) document.set("micro_batch", Node::integer(*row_.micro_batch));
@@ -302,8 +303,6 @@ class Mapping {
   }
 
   void note_rest() {
-    if (!row_.offload.empty() && row_.offload != "none")
-      return refuse("offload", fmt::format("{}: states and activations stay on the GPU", in_quotes(row_.offload)));
     decide_memory();
     set_overlap();
     if (row_.ep_overlap != "0" && row_.ep_overlap != "1" && row_.ep_overlap != "wgrad" && !row_.ep_overlap.empty())

@@ -21,6 +21,7 @@
 // Tutel's code it starts before the experts). Chunks are those of plain pipelining.
 #include <fmt/format.h>
 
+#include "model/costs/memory.hpp"
 #include "planner/layer/expert_round.hpp"
 
 namespace moeplan::planner {

@@ -130,8 +130,8 @@ CaseInputs CaseResolver::resolved(std::int64_t place) {
       return gated;
     });
   }
-  planner::check_precision(inputs.workload->value, inputs.cluster->value.gpu,
-                           changed("workloads", parts.workload, parts.of_workload));
+  planner::check_figures(inputs.workload->value, inputs.cluster->value.gpu,
+                         changed("workloads", parts.workload, parts.of_workload));
   inputs.decisions = std::move(parts.decisions);
   inputs.key =
       sha256(fmt::format("{}\n{}\n{}\n{}\n{}\n{}", name_of<SweepKind>(kSweepKindNames, sweep_.kind), sweep_.budget,

@@ -27,9 +27,14 @@ void Computations::start(RankId r, BlockId block, std::int32_t operation) {
   schedule_end(r, computing.back());
 }
 
-void Computations::start_host(RankId r, std::int32_t operation, const Launches& launches) {
-  const SimTime end = events_.now() + SimTime::from_seconds(host_time(cluster_.gpu, launches));
-  events_.push({.time = end, .kind = EventKind::OperationEnd, .rank = r, .operation = operation});
+void Computations::start_host(RankId r, BlockId block, std::int32_t operation) {
+  const Operation& op = program_.operation(block, operation);
+  const auto* launches = std::get_if<Launches>(&op.work);
+  const Seconds time = launches ? host_time(cluster_.gpu, *launches) : host_copy_time(program_, op, r, cluster_.gpu);
+  events_.push({.time = events_.now() + SimTime::from_seconds(time),
+                .kind = EventKind::OperationEnd,
+                .rank = r,
+                .operation = operation});
 }
 
 bool Computations::end(const Event& event) {

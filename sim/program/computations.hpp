@@ -28,8 +28,9 @@ class Computations {
   /// Ends the computation of an event of kind ComputeEnd; false if the event is void.
   bool end(const Event& event);
 
-  /// Begins the host's launches, which nothing on the GPU slows down; they end with an event of kind OperationEnd.
-  void start_host(RankId r, std::int32_t operation, const Launches& launches);
+  /// Begins the host's launches or a copy to or from its memory, which nothing on the GPU slows down; they end with an
+  /// event of kind OperationEnd.
+  void start_host(RankId r, BlockId block, std::int32_t operation);
 
   void begin_communication(RankId r, const Operation& communication) {
     change_gpu(r, {slowdown_beside(communication, cluster_), 1}, 0);

@@ -174,8 +174,8 @@ class Engine {
     } else if (const auto* wait = std::get_if<Wait>(&operation.work)) {
       s.begin_wait(index, *wait);
       end_waits(r);
-    } else if (const auto* launches = std::get_if<Launches>(&operation.work)) {
-      computations_.start_host(r, index, *launches);
+    } else if (std::holds_alternative<Launches>(operation.work) || std::holds_alternative<HostCopy>(operation.work)) {
+      computations_.start_host(r, s.block(), index);
     } else {
       computations_.start(r, s.block(), index);
     }

@@ -154,6 +154,7 @@ class Printer {
     const auto& [operations] = launches;
     fields(operations);
   }
+  void print(const HostCopy&) {}
   void print(const Operation& operation) {
     const auto& [name, op_class, stream, work, reads, writes, after, kernels, parts] = operation;
     fields(name, op_class, stream, work, reads, writes, after, kernels);

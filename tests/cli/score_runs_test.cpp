@@ -132,7 +132,7 @@ TEST_CASE("The shipped accuracy is that of the published runs") {
 TEST_CASE("Published runs are predicted as docs/measurements and docs/runs.md say") {
   check_errors("dense_runs", 45, 0.060, 0.019);
   check_errors("other_runs", 63, 0.097, -0.0105);
-  check_errors("later_runs", 73, 0.135, -0.0684);
+  check_errors("later_runs", 74, 0.134, -0.0669);
 }
 
 TEST_CASE("score says what is wrong with a table of runs") {

@@ -55,6 +55,15 @@ TEST_CASE("Arguments become the degrees and flags of a row") {
   CHECK(r.stack == "Megatron-LM");
 }
 
+TEST_CASE("What Megatron-LM keeps in host memory is read from the arguments") {
+  CHECK(read("").row.offload.empty());
+  CHECK(read("--offload-modules core_attn").row.offload.empty());
+  CHECK(read("--fine-grained-activation-offloading --offload-modules [expert_fc1 moe_act] --offload-optimizer-states")
+            .row.offload == "expert_fc1+moe_act+optimizer");
+  CHECK(read("--offload-optimizer-states").row.offload == "optimizer");
+  CHECK(read("--optimizer-cpu-offload").row.offload == "optimizer-cpu-offload");
+}
+
 TEST_CASE("Experts' fused products, and what multiplies in 8 bits besides linear layers, are read from the arguments") {
   const MegatronJob job = read(
       "--fp8-format e4m3 --fp8-recipe mxfp8 --use-transformer-engine-op-fuser --moe-mlp-glu-interleave-size 32 "

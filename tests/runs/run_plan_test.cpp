@@ -93,6 +93,10 @@ TEST_CASE("A graph of an iteration whose experts drop no tokens has their fused 
   const auto fuses = [&] { return planned(r).workload.fusions.has(Fusion::GroupedMlp); };
   CHECK(fuses());
   CHECK(planned(r).workload.fp8_modules == Fp8Modules{Fp8Module::Attention});
+  r.offload = "core_attn+optimizer";
+  CHECK(planned(r).workload.offload == Offload{OffloadModule::CoreAttention, OffloadModule::OptimizerStates});
+  r.offload = "none";
+  CHECK(planned(r).workload.offload == Offload::None);
   r.fp8_modules = "output_head";
   CHECK(planned(r).workload.fp8_modules == Fp8Modules{Fp8Module::OutputHead});
   r.fp8_modules = "";
@@ -247,8 +251,8 @@ TEST_CASE("What cannot be expressed is refused with the column and the value") {
         "routing: \"padded\" is not known; one of forced, natural, padded:FACTOR");
   CHECK(with([](RunRow& r) { r.routing = "padded:x"; }) ==
         "routing: \"padded:x\" has no capacity factor; expected e.g. padded:1.0");
-  CHECK(with([](RunRow& r) { r.offload = "optimizer"; }) ==
-        "offload: \"optimizer\": states and activations stay on the GPU");
+  CHECK(with([](RunRow& r) { r.offload = "core_attn+expert_fc"; }) ==
+        "offload: \"expert_fc\" is not known; did you mean \"expert_fc1\"?");
   CHECK(with([](RunRow& r) { r.ep_overlap = "2"; }) == "ep_overlap: \"2\" is not known; one of 0, 1, wgrad");
   CHECK(with([](RunRow& r) { r.recompute = "core_atn"; }) ==
         "recompute: \"core_atn\" is not known; did you mean \"core_attn\"?");

@@ -28,6 +28,7 @@ struct SmallCase {
   std::int64_t global_batch = 8, sequence = 128, zero_stage = 1;
   std::string micro_batch = "auto", mode = "train", dtype = "bf16", recompute = "selective", capacity = "none";
   std::string routing = "{shape: uniform}";
+  std::string offload = "none";
 };
 
 inline Node cluster_document(const SmallCase& c) {
@@ -41,7 +42,7 @@ inline Node cluster_document(const SmallCase& c) {
   text += "gpu:\n  name: toy\n  peak: {bf16: 100 TFLOP/s, fp16: 100 TFLOP/s, fp32: 50 TFLOP/s}\n  memory: " + c.memory +
           "\n  hbm_bandwidth: 2 TB/s\n  gemm_efficiency: 0.8\n  attention_efficiency: 0.5\n  memory_efficiency: 0.9\n"
           "  launch_overhead: 4 us\n  num_sms: 100\n  tile_rows: 128\n  tile_columns: 128\n"
-          "  slowdown_beside_communication: 1.1\n  origins: {\"\": \"assumed: a toy\"}\n";
+          "  slowdown_beside_communication: 1.1\n  host_bandwidth: 20 GB/s\n  origins: {\"\": \"assumed: a toy\"}\n";
   return parse_yaml(text, "small_cluster.yaml");
 }
 
@@ -63,7 +64,7 @@ inline Node workload_text_document(const SmallCase& c) {
                         "\nsequence_length: " + std::to_string(c.sequence) + "\nmicro_batch: " + c.micro_batch +
                         "\nmode: " + c.mode + "\ndtype: " + c.dtype + "\nrecompute: " + c.recompute + "\nzero_stage: " +
                         std::to_string(c.zero_stage) + "\noptimizer: adam\ncapacity_factor: " + c.capacity + "\n" +
-                        (c.capacity == "none" ? "routing: " + c.routing + "\n" : ""),
+                        "offload: " + c.offload + "\n" + (c.capacity == "none" ? "routing: " + c.routing + "\n" : ""),
                     "small_workload.yaml");
 }
 
@@ -150,6 +151,8 @@ inline SmallCase random_case(Random& random) {
       random, Texts{"uniform", "zipf", "lognormal", "balanced", "hot_expert", "hot_rank", "ragged", "zero_load"});
   c.routing = "{shape: " + shape + ", sampled: " + (shape != "balanced" && random.below(2) == 0 ? "true" : "false") +
               ", seed: " + std::to_string(random.below(1000)) + "}";
+  if (c.mode == "train")
+    c.offload = any_of(random, Texts{"none", "none", "core_attn+expert_fc1", "attn_norm+optimizer"});
   return c;
 }
 

@@ -332,6 +332,7 @@ std::string_view class_phrase(OpClass op_class) {
     case OpClass::ExpertGradientTransfer: return "bringing home gradients of copies of experts";
     case OpClass::PlacementPlan: return "telling loads for the next placement";
     case OpClass::Host: return "launching of operations";
+    case OpClass::Offload: return "copies to and from host memory";
   }
   return "";
 }

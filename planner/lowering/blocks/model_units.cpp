@@ -9,9 +9,10 @@
 
 namespace moeplan::planner {
 
-std::size_t ModelUnits::layer(const LayerSpec& layer, std::size_t routing, bool recomputes) {
+std::size_t ModelUnits::layer(const LayerSpec& layer, std::size_t routing, bool recomputes, bool offloads) {
   ModelUnit unit{.name = {}, .layer = layer, .routing = routing};
   if (recomputes) unit.recompute = context_.recompute();
+  unit.keeps = !offloads || !context_.workload().offload.has_activations();
   unit.name = fmt::format("{} {}", unit.moe() ? "moe layer" : "dense layer", layers_);
   const std::size_t known = units_.size();
   const std::size_t index = index_of(std::move(unit));
@@ -22,7 +23,7 @@ std::size_t ModelUnits::layer(const LayerSpec& layer, std::size_t routing, bool 
 std::size_t ModelUnits::index_of(ModelUnit unit) {
   const auto known = std::find_if(units_.begin(), units_.end(), [&](const ModelUnit& u) {
     return u.layer == unit.layer && u.routing == unit.routing && u.recompute == unit.recompute &&
-           u.is_head == unit.is_head && u.is_mtp_input == unit.is_mtp_input;
+           u.keeps == unit.keeps && u.is_head == unit.is_head && u.is_mtp_input == unit.is_mtp_input;
   });
   if (known != units_.end()) return static_cast<std::size_t>(known - units_.begin());
   unit.parameters = parameters_of(unit);

@@ -18,6 +18,7 @@ struct ModelUnit {
   std::optional<LayerSpec> layer{};
   std::size_t routing = 0;  // kind of routing of an MoE layer
   Recompute recompute{};    // of a layer
+  bool keeps = true;        // of a layer: its activations stay on the GPU
   bool is_head = false;
   bool is_mtp_input = false;  // none of these, and no layer: the embedding
   UnitParameters parameters{};
@@ -34,8 +35,8 @@ class ModelUnits {
   [[nodiscard]] std::size_t embedding() { return index_of({.name = "embedding"}); }
   [[nodiscard]] std::size_t head() { return index_of({.name = "output head", .is_head = true}); }
   [[nodiscard]] std::size_t mtp_input() { return index_of({.name = "mtp input", .is_mtp_input = true}); }
-  /// `recomputes`: whether the workload's recomputation applies to it.
-  [[nodiscard]] std::size_t layer(const LayerSpec& layer, std::size_t routing, bool recomputes);
+  /// `recomputes`, `offloads`: whether the workload's recomputation, or what it keeps in host memory, applies to it.
+  [[nodiscard]] std::size_t layer(const LayerSpec& layer, std::size_t routing, bool recomputes, bool offloads);
 
   [[nodiscard]] const ModelUnit& operator[](std::size_t index) const { return units_[index]; }
   /// Whether the unit has experts with copies.

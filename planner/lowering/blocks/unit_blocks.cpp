@@ -23,7 +23,10 @@ BlockId UnitBlocks::pass(std::size_t index, bool forward, const UnitDuties& duti
   if (duties.waits_for_weights) replicas.wait(OpClass::WeightGather);
   if (duties.gathers) replicas.gather_weights(units_[*duties.gathers].parameters);
   if (duties.reduces_preceding) replicas.reduce_gradients(units_[*duties.reduces_preceding].parameters);
+  const std::vector<OffloadedModule>& away = offloaded(index);
+  if (!forward) begin_with_copies(away, block);
   forward ? write_forward(unit, duties, block) : write_backward(unit, duties, block);
+  forward ? copy_to_host(away, block) : copy_from_host(away, block);
   if (duties.reduces) replicas.reduce_gradients(unit.parameters);
   const CudaGraphs& graphs = context_.workload().cuda_graphs;
   launch(launched_operations(block.block(), graphs) +
@@ -42,6 +45,17 @@ BlockId UnitBlocks::pair(std::size_t backward, std::size_t forward) {
     std::vector<Block>& blocks = context_.program().blocks;
     blocks.push_back(paired(blocks[back.index()], blocks[on.index()], context_.candidate().delays_weight_gradients));
     it->second = BlockId(blocks.size() - 1);
+  }
+  return it->second;
+}
+
+const std::vector<OffloadedModule>& UnitBlocks::offloaded(std::size_t unit) {
+  const auto [it, is_new] = offloaded_.try_emplace(unit);
+  if (is_new && !units_[unit].keeps) {
+    BlockBuilder forward(context_.program(), ""), backward(context_.program(), "");
+    write_forward(units_[unit], {}, forward);
+    write_backward(units_[unit], {}, backward);
+    it->second = planner::offloaded(context_.program(), context_.workload().offload, forward.block(), backward.block());
   }
   return it->second;
 }

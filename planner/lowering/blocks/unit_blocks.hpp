@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "planner/lowering/blocks/model_units.hpp"
+#include "planner/lowering/blocks/offloaded.hpp"
 
 namespace moeplan::planner {
 
@@ -58,6 +59,8 @@ class UnitBlocks {
     std::optional<BlockId> forward;                         // the first one created
   };
 
+  /// What a unit's layer keeps in host memory from its forward to its backward pass.
+  [[nodiscard]] const std::vector<OffloadedModule>& offloaded(std::size_t unit);
   /// Appends the host's launches of this many operations.
   void launch(std::int64_t operations, BlockBuilder& block) const;
   /// Weight tensors of a unit, from its backward pass.
@@ -74,6 +77,7 @@ class UnitBlocks {
   LoweringContext& context_;
   const ModelUnits& units_;
   std::map<std::size_t, Passes> passes_;                              // by unit
+  std::map<std::size_t, std::vector<OffloadedModule>> offloaded_;     // by unit
   std::map<std::pair<std::size_t, std::size_t>, BlockId> pairs_;      // by backward, forward unit
   std::map<std::size_t, BlockId> gathers_;                            // by unit
   std::map<std::size_t, BlockId> reductions_;                         // by unit

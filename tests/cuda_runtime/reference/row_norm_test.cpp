@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "model/base/random.hpp"
-#include "model/program/program.hpp"
 
 namespace moeplan::tests::row_norm_test {
 

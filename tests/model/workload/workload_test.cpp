@@ -183,6 +183,20 @@ TEST_CASE("Fusions are Megatron-Core's unless the workload says otherwise") {
         "false");
 }
 
+TEST_CASE("What is in host memory is a set of modules, of training") {
+  CHECK(read(kPlain).offload == Offload::None);
+  const Workload w = read(kPlain + "offload: optimizer+expert_fc1\n");
+  CHECK(w.offload == Offload{OffloadModule::ExpertFc1, OffloadModule::OptimizerStates});
+  CHECK(w.offload.has_activations());
+  CHECK_FALSE(Offload{OffloadModule::OptimizerStates}.has_activations());
+  CHECK(name_of(w.offload) == "expert_fc1+optimizer");
+  CHECK(read_workload(workload_document(w)) == w);
+  CHECK(read_error(kPlain + "offload: expert_fc1+core_atn\n") ==
+        "f:9:10: offload: \"core_atn\" is not known; did you mean \"core_attn\"?");
+  CHECK(read_error(kPlain + "offload: fused_group_mlp+moe_act\n") ==
+        "f:9:10: offload: fused_group_mlp contains expert_fc1 and moe_act");
+}
+
 TEST_CASE("Attention and the output head multiply in 8 bits where a recipe in 8 bits says so") {
   CHECK(read(kPlain).fp8_modules == Fp8Modules::None);
   const std::string recipe = kPlain + "precision: fp8_current\nfp8_modules: output_head+attention\n";

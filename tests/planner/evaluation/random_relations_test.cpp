@@ -172,7 +172,9 @@ TEST_CASE("Random plans on better clusters", "[slow]") {
     const Evaluated& now = p.evaluation.evaluated;
     const Evaluated links = on(p, with_faster_links(p)).evaluated;
     if (links.estimate.lower_bound.value() > now.estimate.lower_bound.value() * (1 + 1e-9))
-      FAIL_CHECK("the bound rises with the links' bandwidth:\n" << p.text);
+      FAIL_CHECK(links.estimate.lower_bound.value()
+                 << " s rises with the links' bandwidth from " << now.estimate.lower_bound.value() << " s:\n"
+                 << p.text);
     // No theorem: where transfers share links, or slow computation down beside them, an earlier end can delay another.
     if (ps(*links.makespan) > ps(*now.makespan) && !agree(ps(*links.makespan), ps(*now.makespan), p.operations))
       FAIL_CHECK(ps(*links.makespan) << " ps with links of twice the bandwidth, " << ps(*now.makespan) << " ps now:\n"

@@ -170,6 +170,19 @@ TEST_CASE("Fused permutations, and rows that the router pads, are exported as th
   CHECK(value(other.launch("megatron-bridge"), "model.moe_router_padding_for_fp8") == "true");
 }
 
+TEST_CASE("What is in host memory is exported to frameworks that move it there") {
+  const Example e("mixtral_8x7b", {"workload.offload=core_attn+expert_fc1+optimizer"});
+  CHECK(value(e.launch("megatron"), "fine-grained-activation-offloading") == "on");
+  const std::vector<LaunchSetting> settings = e.launch("megatron").settings;
+  CHECK(std::ranges::count(settings, LaunchSetting{"offload-modules", {"core_attn", "expert_fc1"}}) == 1);
+  CHECK(value(e.launch("megatron-bridge"), "model.fine_grained_activation_offloading") == "true");
+  const auto leaves = [](const Launch& launch, const std::string& text) {
+    return std::ranges::any_of(launch.untranslated, [&](const std::string& left) { return left.ends_with(text); });
+  };
+  CHECK(leaves(e.launch("megatron"), "has no offload-optimizer-states"));
+  CHECK(leaves(e.launch("torchtitan"), "copies to host memory of core_attn+expert_fc1+optimizer"));
+}
+
 TEST_CASE("What is newer than the versions of a framework is left to its user") {
   const std::vector<std::string> overrides{"workload.precision=mxfp8", "workload.gate_weights=in_experts",
                                            "workload.fp8_modules=attention+output_head",

@@ -31,6 +31,7 @@ Program step(std::int64_t zero_stage, const std::string& schedule = "baseline", 
   w.dtype = Dtype::Bf16;
   w.zero_stage = zero_stage;
   w.optimizer_dtype = moments;
+  w.offload = {OffloadModule::OptimizerStates};   // which a step of one layer leaves on the GPU
   Candidate c = candidate(schedule, 8, 1, 4, 1);  // dense weights on 8 ranks, those of experts on 2
   return lower_layer_step(layer, norm, kM, kTokens, w, c, 4);
 }

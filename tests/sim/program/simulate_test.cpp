@@ -66,6 +66,34 @@ TEST_CASE("a block takes at least as long as the host needs to launch its operat
   CHECK(makespan(2.5) == us(10));
 }
 
+TEST_CASE("copies to and from the host's memory take turns beside computations, which they do not slow down") {
+  Cluster cluster = tests::toy_cluster(1, 1);
+  cluster.gpu.host_bandwidth = BytesPerSecond(1e9);
+  Program p = tests::one_block(1);
+  p.buffers.push_back({"rows", 1000, Dtype::Int8});
+  const Slice rows{BufferId(p.buffers.size() - 1), Rows::fixed(2)};
+  add(p, tests::kernel_of(p, 3 * kMicrosecond));
+  const auto copy = [&](std::vector<Slice> reads, std::vector<Slice> writes, std::int64_t kernels) {
+    add(p, {.name = "copy",
+            .op_class = OpClass::Offload,
+            .stream = Stream::HostMemory,
+            .work = HostCopy{},
+            .reads = std::move(reads),
+            .writes = std::move(writes),
+            .after = {},
+            .kernels = kernels});
+  };
+  copy({rows}, {}, 1);
+  copy({}, {rows}, 0);  // done before
+  copy({}, {rows}, 1);
+  const Timeline t = simulate(p, cluster);
+  CHECK(span(t, 0, 0) == std::pair(us(0), us(3)));
+  CHECK(span(t, 0, 1) == std::pair(us(0), us(2)));
+  CHECK(span(t, 0, 3) == std::pair(us(2), us(4)));
+  CHECK(t.makespan == us(4));
+  CHECK(agrees(t.makespan, estimate(p, cluster).closed_form, 3));
+}
+
 TEST_CASE("streams are FIFO and operations wait for their dependencies") {
   const Cluster cluster = tests::toy_cluster(1, 1);
   Program p = tests::one_block(1);

@@ -1,0 +1,149 @@
+#include "planner/lowering/blocks/offloaded.hpp"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/costs/compute.hpp"
+#include "model/program/resolve.hpp"
+#include "planner/evaluation/evaluation.hpp"
+#include "tests/support/small_cases.hpp"
+
+namespace moeplan::tests::offloaded_test {
+
+using namespace moeplan::planner;
+
+namespace {
+
+Candidate candidate(std::int64_t pp = 1) {
+  Candidate c;
+  c.degrees = {.dp = 4 / pp, .tp = 1, .edp = 1, .ep = 4 / pp, .esp = 1};
+  c.degrees.pp = pp;
+  c.schedule = "baseline";
+  return c;
+}
+
+/// Four equal layers on four GPUs.
+Small layers(const std::string& recompute = "none") {
+  return small({.dense_layers = 0, .moe_layers = 4, .recompute = recompute});
+}
+
+Program iteration(const Small& s, const Candidate& c) {
+  StageClusters clusters(s.cluster);
+  return lowered(s.model, s.workload, clusters, c);
+}
+
+/// The buffers that leave or come back in blocks of one direction, with how often in an iteration of a stage.
+std::map<std::string, std::int64_t> copied(const Program& p, bool to_host, std::size_t stage = 0) {
+  std::map<std::string, std::int64_t> out;
+  const std::vector<std::int64_t> counts = block_counts(p, stage);
+  for (std::size_t b = 0; b < counts.size(); ++b) {
+    for (const Operation& op : p.blocks[b].operations) {
+      if (!std::holds_alternative<HostCopy>(op.work) || op.kernels == 0) continue;
+      for (const Slice& s : to_host ? op.reads : op.writes) {
+        if (counts[b] > 0) out[p.buffer(s.buffer).name] += counts[b];
+      }
+    }
+  }
+  return out;
+}
+
+Bytes activations(const Small& s, const Candidate& c, std::size_t stage = 0) {
+  StageClusters clusters(s.cluster);
+  const Problem problem(s.model, s.workload, s.cluster);
+  return iteration_memory_by_stage(problem, c, lowered(s.model, s.workload, clusters, c))[stage].activations;
+}
+
+}  // namespace
+
+TEST_CASE("What a layer keeps of these modules leaves once a layer and comes back, but of the last layer") {
+  Small s = layers();
+  s.workload.offload = {OffloadModule::ExpertFc1, OffloadModule::MoeActivation, OffloadModule::AttentionNorm};
+  const std::int64_t passes = 2;  // 8 sequences, 4 ranks, 1 sequence a microbatch
+  const std::int64_t each = 3 * passes;
+  const Program p = iteration(s, candidate());
+  CHECK(copied(p, true) == std::map<std::string, std::int64_t>{{"x", each}, {"expert.in", each}, {"expert.up", each}});
+  CHECK(copied(p, false) ==
+        std::map<std::string, std::int64_t>{{"x.ahead", each}, {"expert.in.ahead", each}, {"expert.up.ahead", each}});
+}
+
+TEST_CASE("What is recomputed does not leave") {
+  Small s = layers("moe_act+layernorm");
+  s.workload.offload = {OffloadModule::QkvLinear, OffloadModule::MlpNorm, OffloadModule::FusedGroupMlp};
+  const auto left = copied(iteration(s, candidate()), true);
+  CHECK(left.contains("x.mid"));
+  CHECK(left.contains("expert.in"));
+  CHECK_FALSE(left.contains("attn.in"));           // a norm's result
+  CHECK_FALSE(left.contains("expert.activated"));  // an activation function's
+}
+
+TEST_CASE("Only the stage on which microbatches turn back keeps its last layer on the GPU") {
+  Small s = layers();
+  s.workload.offload = {OffloadModule::ExpertFc1};
+  const Program p = iteration(s, candidate(2));
+  const std::int64_t passes = 4;
+  CHECK(copied(p, true, 0).at("expert.in") == 2 * passes);
+  CHECK(copied(p, true, 1).at("expert.in") == 1 * passes);
+}
+
+TEST_CASE("Rows in host memory are not on the GPU") {
+  Small s = layers();
+  const Bytes before = activations(s, candidate());
+  const Program p = iteration(s, candidate());
+  Bytes of_layer(0);
+  for (const Block& block : p.blocks) {
+    for (const Operation& op : block.operations) {
+      if (op.name == "expert up projection" && of_layer == Bytes(0))
+        of_layer = Bytes(static_cast<double>(byte_count(p, op.writes.front(), RankId(0))));
+    }
+  }
+  s.workload.offload = {OffloadModule::MoeActivation};
+  CHECK((before - activations(s, candidate())).value() == Approx(3 * of_layer.value()));
+}
+
+TEST_CASE("Copies that keep up with a block take no time, and others as long as they take") {
+  Small s = layers();
+  const auto makespan = [&](double bandwidth) {
+    s.cluster.gpu.host_bandwidth = BytesPerSecond(bandwidth);
+    StageClusters clusters(s.cluster);
+    return simulated(iteration(s, candidate()), clusters, /*keep_spans=*/false).makespan.seconds().value();
+  };
+  const double on_gpu = makespan(1e9);
+  s.workload.offload = {OffloadModule::ExpertFc1, OffloadModule::CoreAttention};
+  CHECK(makespan(1e18) == Approx(on_gpu));
+  double bytes = 0;
+  const Program p = iteration(s, candidate());
+  const std::vector<std::int64_t> counts = block_counts(p);
+  for (std::size_t b = 0; b < counts.size(); ++b) {
+    for (const Operation& op : p.blocks[b].operations) {
+      if (std::holds_alternative<HostCopy>(op.work))
+        bytes += static_cast<double>(counts[b]) * host_copy_time(p, op, RankId(0), s.cluster.gpu).value() * 1e18;
+    }
+  }
+  const double slow = makespan(1e6);
+  CHECK(slow > bytes / 1e6);
+  CHECK(slow < bytes / 1e6 + on_gpu);
+}
+
+TEST_CASE("The optimizer's states come before its step and leave after it") {
+  for (const Dtype moments : {Dtype::Fp32, Dtype::Bf16}) {
+    Small s = layers();
+    s.workload.optimizer_dtype = moments;
+    const auto memory = [&] {
+      return iteration_memory_by_stage(Problem(s.model, s.workload, s.cluster), candidate(), iteration(s, candidate()))
+          .front();
+    };
+    const MemoryUse on_gpu = memory();
+    s.workload.offload = {OffloadModule::OptimizerStates};
+    const MemoryUse away = memory();
+    CHECK(away.optimizer == Bytes(0));
+    CHECK(away.activations == on_gpu.activations);
+    CHECK(away.working >= on_gpu.optimizer - on_gpu.activations);  // they are there during the step, without the others
+    const auto left = copied(iteration(s, candidate()), true), back = copied(iteration(s, candidate()), false);
+    CHECK(left == back);
+    CHECK(left.size() == (moments == Dtype::Fp32 ? 2 : 4));  // of dense and of experts' weights
+  }
+}
+
+}  // namespace moeplan::tests::offloaded_test

@@ -67,9 +67,14 @@ std::string speed_text(const planner::Prediction& p) {
 
 std::string memory_text(const MemoryUse& m, const Cluster& cluster) {
   return fmt::format(
-      "{} GiB of {}: weights {}, gradients {}, optimizer {}, activations {}, working buffers {}, runtime {}{}",
+      "{} GiB of {}: weights {}, gradients {}, optimizer {}, activations {}, working buffers {}, runtime {}{}{}",
       gib(m.total()), gib(cluster.memory_per_rank()), gib(m.weights), gib(m.gradients), gib(m.optimizer),
-      gib(m.activations), gib(m.working), gib(m.runtime), tightness_text(m.total(), cluster.memory_per_rank()));
+      gib(m.activations), gib(m.working), gib(m.runtime), host_memory_text(m),
+      tightness_text(m.total(), cluster.memory_per_rank()));
+}
+
+std::string host_memory_text(const MemoryUse& m) {
+  return m.host > Bytes(0) ? fmt::format("; {} GiB in the host's memory", gib(m.host)) : "";
 }
 
 std::string tightness_text(Bytes peak, Bytes capacity) {

@@ -313,7 +313,7 @@ Seconds host_time(const GpuSpec& gpu, const Launches& launches) {
 }
 
 Seconds host_copy_time(const Program& program, const Operation& operation, RankId rank, const GpuSpec& gpu) {
-  assert(gpu.host_bandwidth && "check_offload");
+  assert(gpu.host_bandwidth && "missing_figures()");
   if (operation.kernels == 0) return Seconds(0);
   std::int64_t bytes = 0;
   for (const std::vector<Slice>* slices : {&operation.reads, &operation.writes}) {

@@ -114,6 +114,26 @@ std::map<BufferId, Accesses> accesses_of(const Program& program, const Block& bl
   return out;
 }
 
+/// Rows that a block copies to its host, or of negative bytes back.
+struct HostRows {
+  std::size_t rows;
+  std::int64_t row_bytes;
+};
+
+std::vector<HostRows> host_rows_of(const Program& program, const Block& block, DistinctRows& rows) {
+  std::vector<HostRows> out;
+  for (const Operation& op : block.operations) {
+    if (!std::holds_alternative<HostCopy>(op.work) || op.kernels == 0) continue;
+    const auto add = [&](const Slice& s, std::int64_t sign) {
+      const Buffer& buffer = program.buffer(s.buffer);
+      out.push_back({rows.index_of(s.rows), sign * buffer.columns * size_of(buffer.dtype)});
+    };
+    for (const Slice& s : op.reads) add(s, 1);
+    for (const Slice& s : op.writes) add(s, -1);
+  }
+  return out;
+}
+
 /// The accesses of all blocks of a Program, whatever the rank.
 struct ProgramAccesses {
   explicit ProgramAccesses(const Program& program) {
@@ -130,11 +150,13 @@ struct ProgramAccesses {
         a.was_kept = block.backward_of && kept[block.backward_of->index()].contains(buffer) && a.begins_with_read;
         of_block.push_back(std::move(a));
       }
+      host_rows.push_back(host_rows_of(program, block, rows));
     }
   }
 
   DistinctRows rows;
-  std::vector<std::vector<Accesses>> blocks;  // by block, then by buffer
+  std::vector<std::vector<Accesses>> blocks;     // by block, then by buffer
+  std::vector<std::vector<HostRows>> host_rows;  // by block
 };
 
 /// Bytes kept from a block to its backward block, and the largest number of bytes in use at any of its operations
@@ -144,6 +166,7 @@ struct BlockMemory {
   double kept = 0;
   double peak = 0;
   std::size_t at = 0;  // the operation of the peak
+  double away = 0;     // bytes more in the host's memory after it; of a sequence, most at once
 };
 
 /// The moment when a stage has most bytes in use: in a block, while others are kept so many times.
@@ -157,13 +180,16 @@ class StageMemory {
   /// `counts` of the accesses' rows on the rank.
   StageMemory(const Program& program, const ProgramAccesses& accesses, const std::vector<std::int64_t>& counts)
       : program_(program), accesses_(accesses), counts_(counts) {
-    for (std::size_t b = 0; b < program.blocks.size(); ++b)
+    for (std::size_t b = 0; b < program.blocks.size(); ++b) {
       blocks_.push_back(memory_of(program.blocks[b], accesses.blocks[b], counts));
+      for (const HostRows& h : accesses.host_rows[b])
+        blocks_.back().away += static_cast<double>(counts[h.rows] * h.row_bytes);
+    }
   }
 
-  /// The maximum of the kept bytes over time, and of all bytes in use.
+  /// The maximum of the kept bytes over time, of all bytes in use, and of those in the host's memory.
   BlockMemory of(const Sequence& sequence) {
-    kept_ = 0;
+    kept_ = away_ = 0;
     most_ = {};
     walk(sequence);
     return most_;
@@ -229,6 +255,8 @@ class StageMemory {
       most_.peak = kept_ + own.peak;
       moment_ = {.block = id.index(), .kept = instances_};
     }
+    away_ += own.away;
+    most_.away = std::max(most_.away, away_);
     kept_ += own.kept;
     count(id, 1);
     most_.kept = std::max(most_.kept, kept_);
@@ -243,7 +271,8 @@ class StageMemory {
   }
 
   void repeat(const Step& step) {
-    const double before = kept_, peak_before = most_.peak;
+    const double before = kept_, peak_before = most_.peak, away_before = away_;
+    const double most_away_before = std::exchange(most_.away, 0.0);
     const std::vector<std::int64_t> instances_before = instances_;
     PeakMoment moment_before = std::exchange(moment_, {});
     most_.peak = 0;
@@ -251,6 +280,9 @@ class StageMemory {
     const double more = (kept_ - before) * static_cast<double>(step.count - 1);
     kept_ += more;
     const double peak = most_.peak + std::max(0.0, more);
+    const double more_away = (away_ - away_before) * static_cast<double>(step.count - 1);
+    away_ += more_away;
+    most_.away = std::max(most_away_before, most_.away + std::max(0.0, more_away));
     for (std::size_t b = 0; b < instances_.size(); ++b) {
       const std::int64_t of_others = (instances_[b] - instances_before[b]) * (step.count - 1);
       instances_[b] += of_others;
@@ -265,7 +297,7 @@ class StageMemory {
   const Program& program_;
   const ProgramAccesses& accesses_;
   const std::vector<std::int64_t>& counts_;
-  double kept_ = 0;
+  double kept_ = 0, away_ = 0;
   std::vector<std::int64_t> instances_;  // whose kept bytes are kept, by block; empty: not counted
   BlockMemory most_;
   PeakMoment moment_;
@@ -362,8 +394,9 @@ MemoryUse state_memory(const StageParameters& stage, const Workload& workload, c
   if (shares_weights) use.weights += Bytes((count(stage.largest, false) - count(stage.largest, true)) * size);
   use.gradients = Bytes((count(stage.all, workload.zero_stage >= 2) + stage.all.copied) *
                         static_cast<double>(size_of(workload.gradient_dtype)));
-  if (workload.offload.has(OffloadModule::OptimizerStates)) return use;
-  use.optimizer = Bytes(count(stage.all, workload.zero_stage >= 1) * static_cast<double>(optimizer_bytes(workload)));
+  const bool on_gpu = !workload.offload.has(OffloadModule::OptimizerStates);
+  (on_gpu ? use.optimizer : use.host) =
+      Bytes(count(stage.all, workload.zero_stage >= 1) * static_cast<double>(optimizer_bytes(workload)));
   return use;
 }
 
@@ -379,6 +412,7 @@ std::vector<MemoryUse> memory_by_stage(const Program& program, const std::vector
     for (std::size_t s = 0; s < stages.size(); ++s) {
       MemoryUse use = state_memory(stages[s], workload, degrees);
       const BlockMemory blocks = memory.of(program.stages[s]);
+      use.host += Bytes(blocks.away);
       use.activations = Bytes(blocks.kept);
       use.working = Bytes(std::max(0.0, blocks.peak - blocks.kept));
       const Bytes fragments = runtime.fragmentation * (use.activations + use.working);

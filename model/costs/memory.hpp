@@ -52,6 +52,7 @@ struct MemoryUse {
   Bytes activations;      // kept from forward to backward, of all microbatches in flight
   Bytes working;          // all further buffers in use when most bytes are, and the workspaces of libraries
   Bytes runtime;          // reserve in addition to all tensors: GpuSpec::runtime_memory
+  Bytes host;             // activations and states in the memory of the GPU's host, at most (Offload)
   std::size_t stage = 0;  // pipeline stage
 
   [[nodiscard]] Bytes total() const { return allocated() + runtime; }
@@ -87,12 +88,12 @@ struct BufferUse {
 /// working buffers together.
 [[nodiscard]] std::vector<BufferUse> buffers_at_peak(const Program& program, std::size_t stage);
 
-/// The buffers that a block reads before it writes them: of a backward block, those that its forward block keeps, if it
-/// writes them.
-[[nodiscard]] std::set<BufferId> read_first(const Block& block);
-
 /// The same of the stage that needs the most, the first of equal ones.
 [[nodiscard]] MemoryUse memory_use(const Program& program, const std::vector<StageParameters>& stages,
                                    const Workload& workload, const Degrees& degrees, const RuntimeMemory& runtime = {});
+
+/// The buffers that a block reads before it writes them: of a backward block, those that its forward block keeps, if it
+/// writes them.
+[[nodiscard]] std::set<BufferId> read_first(const Block& block);
 
 }  // namespace moeplan

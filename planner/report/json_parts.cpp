@@ -80,10 +80,12 @@ Json decision_json(const Candidate& c) {
 }
 
 Json memory_json(const MemoryUse& m) {
-  return {{"total", m.total().value()},           {"weights", m.weights.value()},
-          {"gradients", m.gradients.value()},     {"optimizer", m.optimizer.value()},
-          {"activations", m.activations.value()}, {"working", m.working.value()},
-          {"runtime", m.runtime.value()}};
+  Json out{{"total", m.total().value()},           {"weights", m.weights.value()},
+           {"gradients", m.gradients.value()},     {"optimizer", m.optimizer.value()},
+           {"activations", m.activations.value()}, {"working", m.working.value()},
+           {"runtime", m.runtime.value()}};
+  if (m.host > Bytes(0)) out["host"] = m.host.value();
+  return out;
 }
 
 Json class_times_json(const RankTime& t) {

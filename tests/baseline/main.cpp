@@ -59,7 +59,7 @@ Predicted predicted(const RandomPlan& plan) {
   line("compute", compute.value());
   line("links", links.value());
   line("lower bound", lower_bound.value());
-  const auto& [weights, gradients, optimizer, activations, working, runtime, stage] =
+  const auto& [weights, gradients, optimizer, activations, working, runtime, host, stage] =
       iteration_memory({s.model, s.workload, s.cluster}, plan.candidate, program);
   line("weights", weights.value());
   line("gradients", gradients.value());
@@ -67,6 +67,7 @@ Predicted predicted(const RandomPlan& plan) {
   line("activations", activations.value());
   line("working", working.value());
   line("runtime", runtime.value());
+  if (host > Bytes(0)) line("host", host.value());
   fmt::format_to(std::back_inserter(text), "stage {}\n", stage);
   const SimTime makespan = simulated(program, machines, /*keep_spans=*/false).makespan;
   fmt::format_to(std::back_inserter(text), "makespan {}\n", makespan.picoseconds());

@@ -49,10 +49,9 @@ std::map<std::string, std::int64_t> copied(const Program& p, bool to_host, std::
   return out;
 }
 
-Bytes activations(const Small& s, const Candidate& c, std::size_t stage = 0) {
-  StageClusters clusters(s.cluster);
-  const Problem problem(s.model, s.workload, s.cluster);
-  return iteration_memory_by_stage(problem, c, lowered(s.model, s.workload, clusters, c))[stage].activations;
+MemoryUse memory(const Small& s) {
+  return iteration_memory_by_stage(Problem(s.model, s.workload, s.cluster), candidate(), iteration(s, candidate()))
+      .front();
 }
 
 }  // namespace
@@ -89,7 +88,7 @@ TEST_CASE("Only the stage on which microbatches turn back keeps its last layer o
 
 TEST_CASE("Rows in host memory are not on the GPU") {
   Small s = layers();
-  const Bytes before = activations(s, candidate());
+  const MemoryUse before = memory(s);
   const Program p = iteration(s, candidate());
   Bytes of_layer(0);
   for (const Block& block : p.blocks) {
@@ -99,7 +98,9 @@ TEST_CASE("Rows in host memory are not on the GPU") {
     }
   }
   s.workload.offload = {OffloadModule::MoeActivation};
-  CHECK((before - activations(s, candidate())).value() == Approx(3 * of_layer.value()));
+  CHECK(before.host == Bytes(0));
+  CHECK(memory(s).host == 3.0 * of_layer);
+  CHECK(before.activations - memory(s).activations == 3.0 * of_layer);
 }
 
 TEST_CASE("Copies that keep up with a block take no time, and others as long as they take") {
@@ -130,14 +131,11 @@ TEST_CASE("The optimizer's states come before its step and leave after it") {
   for (const Dtype moments : {Dtype::Fp32, Dtype::Bf16}) {
     Small s = layers();
     s.workload.optimizer_dtype = moments;
-    const auto memory = [&] {
-      return iteration_memory_by_stage(Problem(s.model, s.workload, s.cluster), candidate(), iteration(s, candidate()))
-          .front();
-    };
-    const MemoryUse on_gpu = memory();
+    const MemoryUse on_gpu = memory(s);
     s.workload.offload = {OffloadModule::OptimizerStates};
-    const MemoryUse away = memory();
+    const MemoryUse away = memory(s);
     CHECK(away.optimizer == Bytes(0));
+    CHECK(away.host == on_gpu.optimizer);
     CHECK(away.activations == on_gpu.activations);
     CHECK(away.working >= on_gpu.optimizer - on_gpu.activations);  // they are there during the step, without the others
     const auto left = copied(iteration(s, candidate()), true), back = copied(iteration(s, candidate()), false);

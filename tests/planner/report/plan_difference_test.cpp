@@ -34,8 +34,8 @@ TEST_CASE("two plans differ by class, by memory part, by decision and by input")
                             {OpClass::Dispatch, Seconds(9), Seconds(1), Seconds(1)},
                             {OpClass::TensorParallel, Seconds(1), Seconds(0.25), Seconds(0.25)},
                             {OpClass::Norm, Seconds(1.5), Seconds(0), Seconds(1.5)}});
-  of_a.memory = {Bytes(10), Bytes(20), Bytes(30), Bytes(40), Bytes(50), Bytes(60)};
-  of_b.memory = {Bytes(10), Bytes(20), Bytes(15), Bytes(40), Bytes(50), Bytes(60)};
+  of_a.memory = {Bytes(10), Bytes(20), Bytes(30), Bytes(40), Bytes(50), Bytes(60), Bytes(0)};
+  of_b.memory = {Bytes(10), Bytes(20), Bytes(15), Bytes(40), Bytes(50), Bytes(60), Bytes(0)};
   a.inputs.cluster = b.inputs.cluster = parse_yaml("{gpu: {memory: 80 GB}, nodes: 2}", "a");
   a.inputs.model = parse_yaml("{layers: [1, 2], name: m}", "a");
   b.inputs.model = parse_yaml("{layers: [1, 3], bias: true}", "b");

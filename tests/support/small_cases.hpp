@@ -151,8 +151,6 @@ inline SmallCase random_case(Random& random) {
       random, Texts{"uniform", "zipf", "lognormal", "balanced", "hot_expert", "hot_rank", "ragged", "zero_load"});
   c.routing = "{shape: " + shape + ", sampled: " + (shape != "balanced" && random.below(2) == 0 ? "true" : "false") +
               ", seed: " + std::to_string(random.below(1000)) + "}";
-  if (c.mode == "train")
-    c.offload = any_of(random, Texts{"none", "none", "core_attn+expert_fc1", "attn_norm+optimizer"});
   return c;
 }
 

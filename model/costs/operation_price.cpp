@@ -108,9 +108,11 @@ const OperationPrice& OperationPricer::price(const Operation& op) {
     share_gpus(price.times.together);
   } else if (std::holds_alternative<HostCopy>(op.work)) {
     for (std::size_t r = 0; r < ranks(); ++r) {
-      price.times.alone.push_back(host_copy_time(program_, op, RankId(r), cluster_.gpu).value());
+      price.times.together.push_back(host_copy_time(program_, op, RankId(r), cluster_.gpu).value());
     }
-    price.times.together = price.times.alone;
+    // No exchange follows copies in their block, so that a rank with few goes on before the others.
+    const auto least = std::min_element(price.times.together.begin(), price.times.together.end());
+    price.times.alone.assign(ranks(), *least);
   } else {
     const auto* launches = std::get_if<Launches>(&op.work);
     price.times.alone.assign(ranks(), launches ? host_time(cluster_.gpu, *launches).value() : 0.0);

@@ -6,8 +6,11 @@
 #include <vector>
 
 #include "model/costs/compute.hpp"
+#include "model/costs/estimate.hpp"
 #include "model/program/resolve.hpp"
 #include "planner/evaluation/evaluation.hpp"
+#include "sim/program/simulate.hpp"
+#include "sim/program/simulate_stages.hpp"
 #include "tests/support/small_cases.hpp"
 
 namespace moeplan::tests::offloaded_test {
@@ -125,6 +128,34 @@ TEST_CASE("Copies that keep up with a block take no time, and others as long as 
   const double slow = makespan(1e6);
   CHECK(slow > bytes / 1e6);
   CHECK(slow < bytes / 1e6 + on_gpu);
+}
+
+TEST_CASE("Where ranks copy different numbers of rows, no iteration is faster than its lower bound") {
+  for (const char* shape : {"zero_load", "lognormal", "hot_rank"}) {
+    CAPTURE(shape);
+    Small s = small({.startup = "0",
+                     .message_overhead = "4 us",
+                     .hidden = 1024,
+                     .dense_layers = 0,
+                     .moe_layers = 6,
+                     .experts = 3,
+                     .top_k = std::string(shape) == "zero_load" ? 3 : 2,
+                     .expert_hidden = 64,
+                     .global_batch = 16,
+                     .sequence = 60,
+                     .dtype = "fp32",
+                     .recompute = "none",
+                     .routing = std::string("{shape: ") + shape + ", sampled: true, seed: 57}"});
+    s.workload.offload = {OffloadModule::CoreAttention, OffloadModule::ExpertFc1};
+    Candidate c = candidate(2);
+    c.micro_batch = 4;
+    StageClusters machines(s.cluster);
+    const Program p = lowered(s.model, s.workload, machines, c);
+    const double bound = estimate(p, machines).lower_bound.value();
+    CHECK(bound > 0);
+    CHECK(sim::simulate(p, s.cluster, {.keep_spans = false}).makespan.seconds().value() >= bound * (1 - 1e-9));
+    CHECK(sim::simulate_stages(p, machines, {.keep_spans = false}).makespan.seconds().value() >= bound * (1 - 1e-9));
+  }
 }
 
 TEST_CASE("The optimizer's states come before its step and leave after it") {

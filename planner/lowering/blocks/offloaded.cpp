@@ -60,6 +60,13 @@ std::vector<Slice> ahead(std::vector<Slice> rows, BlockBuilder& block) {
   return rows;
 }
 
+/// Appends a copy for which no other operation of the block waits, nor it for any of them.
+void beside(BlockBuilder& block, Operation copy) {
+  const std::vector<std::int32_t> last = block.last();
+  block.after({}, std::move(copy));
+  block.continue_after(last);
+}
+
 }  // namespace
 
 std::vector<OffloadedModule> offloaded(const Program& program, const Offload& offload, const Block& forward,
@@ -85,25 +92,20 @@ std::vector<OffloadedModule> offloaded(const Program& program, const Offload& of
 }
 
 void copy_to_host(const std::vector<OffloadedModule>& modules, BlockBuilder& forward) {
-  const std::vector<std::int32_t> last = forward.last();
-  for (const OffloadedModule& m : modules) forward.after({}, host_copy(m.name + " to host", m.rows, {}));
-  forward.continue_after(last);
+  for (const OffloadedModule& m : modules) beside(forward, host_copy(m.name + " to host", m.rows, {}));
 }
 
 void begin_with_copies(const std::vector<OffloadedModule>& modules, BlockBuilder& backward) {
   for (const OffloadedModule& m : modules) {
     Operation arrived = host_copy(m.name + " from host", {}, m.rows);
     arrived.kernels = 0;
-    backward.after({}, std::move(arrived));
+    beside(backward, std::move(arrived));
   }
-  backward.continue_after({});
 }
 
 void copy_from_host(const std::vector<OffloadedModule>& modules, BlockBuilder& backward) {
-  const std::vector<std::int32_t> last = backward.last();
   for (const OffloadedModule& m : modules)
-    backward.after({}, host_copy("next " + m.name + " from host", {}, ahead(m.rows, backward)));
-  backward.continue_after(last);
+    beside(backward, host_copy("next " + m.name + " from host", {}, ahead(m.rows, backward)));
 }
 
 }  // namespace moeplan::planner

@@ -1,5 +1,6 @@
 #include "planner/lowering/blocks/offloaded.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
@@ -155,6 +156,24 @@ TEST_CASE("Where ranks copy different numbers of rows, no iteration is faster th
     CHECK(bound > 0);
     CHECK(sim::simulate(p, s.cluster, {.keep_spans = false}).makespan.seconds().value() >= bound * (1 - 1e-9));
     CHECK(sim::simulate_stages(p, machines, {.keep_spans = false}).makespan.seconds().value() >= bound * (1 - 1e-9));
+  }
+}
+
+TEST_CASE("A backward pass waits for its weights, with and without rows in host memory") {
+  for (const Offload& offload : {Offload::None, Offload{OffloadModule::ExpertFc1}}) {
+    Small s = small({.dense_layers = 0, .moe_layers = 4, .zero_stage = 3, .recompute = "none"});
+    s.workload.offload = offload;
+    int waits = 0;
+    for (const Block& block : iteration(s, candidate()).blocks) {
+      if (block.operations.size() < 3 || !std::holds_alternative<Wait>(block.operations.front().work)) continue;
+      const auto computes = [](const Operation& op) { return op.computes(); };
+      const auto first = std::find_if(block.operations.begin(), block.operations.end(), computes);
+      if (first == block.operations.end() || first->op_class == OpClass::Optimizer) continue;
+      CAPTURE(block.name, first->name);
+      CHECK(first->after == std::vector<std::int32_t>{0});
+      ++waits;
+    }
+    CHECK(waits > 2);
   }
 }
 

@@ -67,18 +67,17 @@ std::string speed_text(const planner::Prediction& p) {
 
 std::string memory_text(const MemoryUse& m, const Cluster& cluster) {
   return fmt::format(
-      "{} GiB of {}: weights {}, gradients {}, optimizer {}, activations {}, working buffers {}, runtime {}{}{}",
+      "{} GiB of {}: weights {}, gradients {}, optimizer {}, activations {}, working buffers {}, runtime {}{}",
       gib(m.total()), gib(cluster.memory_per_rank()), gib(m.weights), gib(m.gradients), gib(m.optimizer),
-      gib(m.activations), gib(m.working), gib(m.runtime), host_memory_text(m),
-      tightness_text(m.total(), cluster.memory_per_rank()));
+      gib(m.activations), gib(m.working), gib(m.runtime), host_memory_text(m));
 }
 
 std::string host_memory_text(const MemoryUse& m) {
   return m.host > Bytes(0) ? fmt::format("; {} GiB in the host's memory", gib(m.host)) : "";
 }
 
-std::string tightness_text(Bytes peak, Bytes capacity) {
-  const std::optional<planner::MemoryAccuracy> known = planner::shipped_memory_accuracy();
+std::string tightness_text(Bytes peak, Bytes capacity, const Workload& workload) {
+  const std::optional<planner::MemoryAccuracy> known = planner::shipped_memory_accuracy(workload);
   if (!known || peak > capacity || peak * (1 + known->p90) <= capacity) return "";
   return fmt::format("; it may not fit: of {} measured peaks 9 in 10 were predicted within {}", known->runs,
                      in_percent(known->p90));
@@ -97,6 +96,12 @@ std::string workload_text(const Workload& w) {
     out += fmt::format("{} with ZeRO {}, {} recomputation, ", name_of<Optimizer>(kOptimizerNames, w.optimizer),
                        w.zero_stage, w.recompute == Recompute::None ? "no" : recompute_text(w));
     if (!w.recompute_layers.all()) out += fmt::format("layers {} recomputed, ", name_of(w.recompute_layers));
+    if (w.main_weights == MainWeights::Only) out += "weights in fp32 only, ";
+    if (w.main_weights == MainWeights::None) out += "no weights in fp32, ";
+    if (w.loss_chunks > 1) out += fmt::format("loss in {} chunks, ", w.loss_chunks);
+    if (w.pytorch_modules != PyTorchModules::None)
+      out +=
+          fmt::format("PyTorch's own modules ({}), ", name_of<PyTorchModules>(kPyTorchModulesNames, w.pytorch_modules));
     if (w.fp8_activation_inputs) out += "inputs of activation functions kept in fp8, ";
     if (w.mtp_layers > 0)
       out += fmt::format("{} layer{} of multi-token prediction, ", w.mtp_layers, w.mtp_layers == 1 ? "" : "s");

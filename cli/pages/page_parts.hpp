@@ -27,12 +27,12 @@ namespace moeplan::cli {
 
 /// "step time 4.441 s, 7379 tokens/s/GPU, MFU 59.5%".
 [[nodiscard]] std::string speed_text(const planner::Prediction& prediction);
-/// "73.1 GiB of 74.5: weights 7.5, ...", with host_memory_text() and tightness_text().
+/// "73.1 GiB of 74.5: weights 7.5, ...", with host_memory_text().
 [[nodiscard]] std::string memory_text(const MemoryUse& memory, const Cluster& cluster);
 /// "; 12.3 GiB in the host's memory" if anything is there; else "".
 [[nodiscard]] std::string host_memory_text(const MemoryUse& memory);
 /// "; it may not fit: ..." if what is free beside the peak is less than the error of such predictions; else "".
-[[nodiscard]] std::string tightness_text(Bytes peak, Bytes capacity);
+[[nodiscard]] std::string tightness_text(Bytes peak, Bytes capacity, const Workload& workload);
 
 /// "mixtral_8x7b on 32 x h100_sxm of dgx_h100", and the workload in words.
 [[nodiscard]] std::string job_text(const planner::Inputs& inputs, const Cluster& cluster);

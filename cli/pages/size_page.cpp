@@ -186,7 +186,7 @@ std::string plan_lines(const SizeReport& r) {
   return labelled("plan",
                   plan_text(t.best->candidate) + (r.framework ? fmt::format(" | {}", r.framework->text()) : "")) +
          labelled("memory", fmt::format("{} of {} GiB per GPU ({:.0f}%){}", gib(peak), gib(capacity),
-                                        100 * (peak / capacity), tightness_text(peak, capacity)));
+                                        100 * (peak / capacity), tightness_text(peak, capacity, c.inputs.workload)));
 }
 
 std::string workload_line(const SizeReport& r) {

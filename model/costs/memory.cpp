@@ -271,11 +271,10 @@ class StageMemory {
   }
 
   void repeat(const Step& step) {
-    const double before = kept_, peak_before = most_.peak, away_before = away_;
-    const double most_away_before = std::exchange(most_.away, 0.0);
+    const double before = kept_, away_before = away_, most_away_before = std::exchange(most_.away, 0.0);
     const std::vector<std::int64_t> instances_before = instances_;
     PeakMoment moment_before = std::exchange(moment_, {});
-    most_.peak = 0;
+    const double peak_before = std::exchange(most_.peak, 0.0);
     walk(step.body);
     const double more = (kept_ - before) * static_cast<double>(step.count - 1);
     kept_ += more;
@@ -330,9 +329,8 @@ std::int64_t communicators(const Program& program) {
   return std::count_if(used.begin(), used.end(), [&](GroupId g) { return program.group(g).size > 1; });
 }
 
-double experts(const ModelSpec& model, const LayerSpec& layer) {
-  const Moe* moe = std::get_if<Moe>(&layer.ffn);
-  return moe ? static_cast<double>(expert_parameters(*moe, model.hidden_size)) : 0;
+double experts(const ModelSpec& model, const Moe& moe) {
+  return static_cast<double>(expert_parameters(moe, model.hidden_size));
 }
 
 }  // namespace
@@ -351,7 +349,7 @@ std::set<BufferId> read_first(const Block& block) {
 UnitParameters layer_parameters(const ModelSpec& model, const LayerSpec& layer, const Degrees& degrees) {
   UnitParameters p{.dense = static_cast<double>(dense_parameters(model, layer)) / static_cast<double>(degrees.tp)};
   if (const Moe* moe = std::get_if<Moe>(&layer.ffn)) {
-    p.expert = static_cast<double>(ceil_div(moe->num_experts, degrees.ep)) * experts(model, layer) /
+    p.expert = static_cast<double>(ceil_div(moe->num_experts, degrees.ep)) * experts(model, *moe) /
                static_cast<double>(degrees.esp);
   }
   return p;
@@ -362,7 +360,7 @@ UnitParameters embedding_parameters(const ModelSpec& model, const Degrees& degre
   for (const RepeatedLayers& run : model.layers) {
     for (const LayerSpec& layer : run.pattern) {
       const Moe* moe = std::get_if<Moe>(&layer.ffn);
-      const double routed = moe ? static_cast<double>(moe->num_experts) * experts(model, layer) : 0;
+      const double routed = moe ? static_cast<double>(moe->num_experts) * experts(model, *moe) : 0;
       rest -= static_cast<double>(run.repeat) * (static_cast<double>(dense_parameters(model, layer)) + routed);
     }
   }
@@ -385,15 +383,19 @@ MemoryUse state_memory(const StageParameters& stage, const Workload& workload, c
     if (!shared_out) return p.dense + p.expert;
     return p.dense / static_cast<double>(degrees.dp * degrees.cp) + p.expert / static_cast<double>(degrees.edp);
   };
-  const bool train = workload.mode == Mode::Train;
+  const bool shares_weights = workload.mode == Mode::Train && workload.zero_stage >= 3;
   const auto size = static_cast<double>(size_of(workload.dtype));
-  const bool shares_weights = train && workload.zero_stage >= 3;
+  const auto gradient_size = static_cast<double>(size_of(workload.gradient_dtype));
   MemoryUse use{};
-  use.weights = Bytes((count(stage.all, shares_weights) + stage.all.copied) * size);
-  if (!train) return use;
-  if (shares_weights) use.weights += Bytes((count(stage.largest, false) - count(stage.largest, true)) * size);
-  use.gradients = Bytes((count(stage.all, workload.zero_stage >= 2) + stage.all.copied) *
-                        static_cast<double>(size_of(workload.gradient_dtype)));
+  use.weights =
+      Bytes(count(stage.all, shares_weights) * static_cast<double>(weight_bytes(workload)) + stage.all.copied * size);
+  if (workload.mode != Mode::Train) return use;
+  use.gradients = Bytes((count(stage.all, workload.zero_stage >= 2) + stage.all.copied) * gradient_size);
+  if (shares_weights) {
+    const double gathered = count(stage.largest, false) - count(stage.largest, true);
+    use.weights += Bytes(gathered * size * (copies_gathered(workload) ? 3 : 2));
+    use.gradients += Bytes(gathered * (gradient_size + (copies_gathered(workload) ? size : 0)));
+  }
   const bool on_gpu = !workload.offload.has(OffloadModule::OptimizerStates);
   (on_gpu ? use.optimizer : use.host) =
       Bytes(count(stage.all, workload.zero_stage >= 1) * static_cast<double>(optimizer_bytes(workload)));
@@ -415,9 +417,9 @@ std::vector<MemoryUse> memory_by_stage(const Program& program, const std::vector
       use.host += Bytes(blocks.away);
       use.activations = Bytes(blocks.kept);
       use.working = Bytes(std::max(0.0, blocks.peak - blocks.kept));
-      const Bytes fragments = runtime.fragmentation * (use.activations + use.working);
+      use.fragments = Bytes(std::ceil((runtime.fragmentation * (use.activations + use.working)).value()));
       use.working += runtime.workspaces;
-      use.runtime = fixed + Bytes(std::ceil(fragments.value()));
+      use.runtime = fixed + use.fragments;
       use.stage = s;
       if (use.total() > most[s].total()) most[s] = use;
     }

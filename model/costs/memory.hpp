@@ -46,18 +46,25 @@ struct UnitParameters {
 [[nodiscard]] UnitParameters mtp_input_parameters(const ModelSpec& model, const Degrees& degrees);
 
 struct MemoryUse {
-  Bytes weights;          // ZeRO stage 3: sharded over the replicas, plus the largest layer unsharded
-  Bytes gradients;        // in the workload's gradient_dtype, in training; ZeRO stages 2 and 3: sharded
+  /// ZeRO stage 3: sharded over the replicas, and the largest layer gathered twice, since the next layer is gathered
+  /// while one computes; or three times (copies_gathered()): in use, and two buffers into which layers are gathered.
+  Bytes weights;
+  /// In the workload's gradient_dtype, in training; ZeRO stages 2 and 3: sharded; stage 3: and the largest layer's
+  /// before they are reduced, with copies_gathered() also as its products write them.
+  Bytes gradients;
   Bytes optimizer;        // ZeRO stages 1 to 3: sharded over the replicas; zero in host memory (Offload)
   Bytes activations;      // kept from forward to backward, of all microbatches in flight
   Bytes working;          // all further buffers in use when most bytes are, and the workspaces of libraries
   Bytes runtime;          // reserve in addition to all tensors: GpuSpec::runtime_memory
   Bytes host;             // activations and states in the memory of the GPU's host, at most (Offload)
   std::size_t stage = 0;  // pipeline stage
+  Bytes fragments = {};   // of `runtime`: what the allocator holds between tensors
 
   [[nodiscard]] Bytes total() const { return allocated() + runtime; }
   /// What a framework's allocator counts.
   [[nodiscard]] Bytes allocated() const { return weights + gradients + optimizer + activations + working; }
+  /// And what it has taken from the device.
+  [[nodiscard]] Bytes reserved() const { return allocated() + fragments; }
 };
 
 /// The parameters of a pipeline stage, and of its largest single layer.

@@ -15,7 +15,7 @@
 namespace moeplan {
 
 /// A part of a layer whose results are not kept. The names are Megatron-LM's (--recompute-modules), but for
-/// FfnActivation.
+/// FfnActivation and Projections.
 enum class RecomputeModule {
   CoreAttention,    // core_attn: the attention kernel
   MlaUpProjection,  // mla_up_proj: queries, keys and values of latent attention, from the latents
@@ -25,10 +25,15 @@ enum class RecomputeModule {
   Moe,              // moe: everything inside the MoE layer, with its dispatch and combine
   SharedExperts,    // shared_experts: everything inside the shared expert
   FfnActivation,    // ffn_act: the activation functions of dense FFNs and of the shared expert
-  WholeLayer        // everything but the layer's input
+  /// projections: every second product of attention over heads without biases, the keys' and the output's, and the
+  /// norms and rotary embedding of queries and keys. With moe and layernorm: torchtitan's selective checkpoints
+  /// (activation_checkpoint.py, SelectiveAC), which keep the other products of linear layers, the attention kernel's
+  /// result and the selection.
+  Projections,
+  WholeLayer  // everything but the layer's input
 };
 
-inline constexpr std::array<std::pair<RecomputeModule, std::string_view>, 8> kRecomputeModuleNames{
+inline constexpr std::array<std::pair<RecomputeModule, std::string_view>, 9> kRecomputeModuleNames{
     {{RecomputeModule::CoreAttention, "core_attn"},
      {RecomputeModule::MlaUpProjection, "mla_up_proj"},
      {RecomputeModule::Mlp, "mlp"},
@@ -36,12 +41,13 @@ inline constexpr std::array<std::pair<RecomputeModule, std::string_view>, 8> kRe
      {RecomputeModule::MoeActivation, "moe_act"},
      {RecomputeModule::Moe, "moe"},
      {RecomputeModule::SharedExperts, "shared_experts"},
-     {RecomputeModule::FfnActivation, "ffn_act"}}};
+     {RecomputeModule::FfnActivation, "ffn_act"},
+     {RecomputeModule::Projections, "projections"}}};
 
 /// A set of modules. The three usual ones have names: None, Selective ([Korthikanti] sec. 5: norms and activation
 /// functions, which are bound by memory) and Full (whole layers).
 struct Recompute : ModuleSet<RecomputeModule> {
-  static const Recompute None, Selective, Full;
+  static const Recompute None, Selective, PerOperation, Full;
   using ModuleSet::ModuleSet;
   constexpr auto operator<=>(const Recompute&) const = default;
 };
@@ -49,6 +55,9 @@ struct Recompute : ModuleSet<RecomputeModule> {
 inline constexpr Recompute Recompute::None{};
 inline constexpr Recompute Recompute::Selective{RecomputeModule::Layernorm, RecomputeModule::MoeActivation,
                                                 RecomputeModule::FfnActivation};
+/// torchtitan's selective mode.
+inline constexpr Recompute Recompute::PerOperation{RecomputeModule::Layernorm, RecomputeModule::Moe,
+                                                   RecomputeModule::Projections};
 inline constexpr Recompute Recompute::Full{RecomputeModule::WholeLayer};
 
 /// "none", "selective", "full", or modules joined by "+": "moe_act+layernorm".

@@ -21,6 +21,7 @@ constexpr std::int64_t kMostTokens = std::int64_t{1} << 32;
 // The context length at which most published models are pre-trained before it is extended (assumed default, 2024).
 constexpr std::int64_t kAutoSequence = 4096;
 constexpr std::size_t kMostTraceBytes = std::size_t{1} << 30;  // of a trace file
+constexpr std::int64_t kMostLossChunks = 1024;
 constexpr double kLeastCapacity = 0.001, kMostCapacity = 1000;
 
 bool is_word(const MapReader& reader, std::string_view key, std::string_view word) {
@@ -183,6 +184,8 @@ Offload read_offload(MapReader& reader, const Workload& w) {
   const Offload offload = read_modules(reader, "offload", Offload::None, parse_offload, offload_error);
   if (offload != Offload::None && w.mode == Mode::Forward)
     reader.complain("offload", "is for training, which keeps activations and states; expected none");
+  if (offload.has(OffloadModule::OptimizerStates) && w.main_weights != MainWeights::Separate)
+    reader.complain("offload", "optimizer is for states apart from the weights (main_weights: separate)");
   const bool is_whole = offload.has(OffloadModule::FusedGroupMlp);
   if (is_whole && (offload.has(OffloadModule::ExpertFc1) || offload.has(OffloadModule::MoeActivation)))
     reader.complain("offload", "fused_group_mlp contains expert_fc1 and moe_act");
@@ -244,6 +247,18 @@ void read_training(MapReader& reader, std::int64_t layers, Workload& w) {
   w.recompute_layers = read_recomputed_layers(reader, w, layers);
 }
 
+void read_main_weights(MapReader& reader, Workload& w) {
+  w.main_weights = reader.choice_or<MainWeights>("main_weights", MainWeights::Separate, kMainWeightsNames);
+  if (w.main_weights != MainWeights::Separate && (w.mode == Mode::Forward || size_of(w.dtype) != 2))
+    reader.complain("main_weights", "is for training in 16 bits; expected separate");
+  else if (w.main_weights == MainWeights::Only && w.zero_stage < 3)
+    reader.complain("main_weights", fmt::format("only, but with zero_stage {} weights in 16 bits stay; expected "
+                                                "separate or none, or zero_stage 3",
+                                                w.zero_stage));
+  w.loss_chunks = reader.integer_or("loss_chunks", 1, 1, kMostLossChunks);
+  if (w.loss_chunks > 1 && w.mode == Mode::Forward) reader.complain("loss_chunks", "is for training; expected 1");
+}
+
 /// How tokens select experts: capacity, routing and gate.
 void read_selection(MapReader& reader, Workload& w) {
   if (reader.find("capacity_factor") && !is_word(reader, "capacity_factor", "none")) {
@@ -288,6 +303,7 @@ Workload read_workload(const Node& document, const WorkloadLimits& limits) {
   read_training(reader, limits.layers, w);
   w.gradient_dtype = reader.choice_or<Dtype>("gradient_dtype", Dtype::Fp32, kStateDtypeNames);
   w.optimizer_dtype = reader.choice_or<Dtype>("optimizer_dtype", Dtype::Fp32, kStateDtypeNames);
+  read_main_weights(reader, w);
   w.overlap_gradients = reader.boolean_or("overlap_gradients", true);
   if (!w.overlap_gradients && w.zero_stage >= 2)
     reader.complain("overlap_gradients",
@@ -300,9 +316,15 @@ Workload read_workload(const Node& document, const WorkloadLimits& limits) {
   w.expert_layout = reader.choice_or<ExpertLayout>("expert_layout", ExpertLayout::Merged, kExpertLayoutNames);
   w.cuda_graphs = read_modules(reader, "cuda_graph", CudaGraphs::None, parse_cuda_graphs, cuda_graphs_error);
   w.fusions = read_fusions(reader, w);
+  w.pytorch_modules = reader.choice_or<PyTorchModules>("pytorch_modules", PyTorchModules::None, kPyTorchModulesNames);
+  const bool has_own = w.mode == Mode::Forward || w.gate_weights != GateWeights::AtSources;
+  if (w.pytorch_modules != PyTorchModules::None && has_own)
+    reader.complain("pytorch_modules", "are for training with gate_weights at_sources; expected none");
   w.fp8_activation_inputs = reader.boolean_or("fp8_activation_inputs", false);
   if (w.fp8_activation_inputs && (w.mode == Mode::Forward || size_of(w.dtype) != 2))
     reader.complain("fp8_activation_inputs", "is for training in 16 bits; expected false");
+  if (w.fp8_activation_inputs && w.pytorch_modules == PyTorchModules::Eager)
+    reader.complain("fp8_activation_inputs", "of eager activation functions stay as they are; expected false");
   if (w.fp8_activation_inputs && w.fusions.has(Fusion::GroupedMlp))
     reader.complain("fp8_activation_inputs",
                     "of experts whose products activate (grouped_mlp) stay as they are; expected false");
@@ -367,6 +389,9 @@ Node workload_document(const Workload& w) {
   out.set("optimizer", Node::text(std::string(name_of<Optimizer>(kOptimizerNames, w.optimizer))));
   out.set("gradient_dtype", Node::text(std::string(name_of<Dtype>(kDtypeNames, w.gradient_dtype))));
   out.set("optimizer_dtype", Node::text(std::string(name_of<Dtype>(kDtypeNames, w.optimizer_dtype))));
+  if (w.main_weights != MainWeights::Separate)
+    out.set("main_weights", Node::text(std::string(name_of<MainWeights>(kMainWeightsNames, w.main_weights))));
+  if (w.loss_chunks > 1) out.set("loss_chunks", Node::integer(w.loss_chunks));
   if (!w.overlap_gradients) out.set("overlap_gradients", Node::boolean(false));
   out.set("capacity_factor", w.capacity_factor ? Node::number(*w.capacity_factor) : Node::text("none"));
   out.set("routing", w.recorded ? recorded_document(*w.recorded) : routing_document(w.routing));
@@ -375,6 +400,9 @@ Node workload_document(const Workload& w) {
   out.set("expert_layout", Node::text(std::string(name_of<ExpertLayout>(kExpertLayoutNames, w.expert_layout))));
   out.set("cuda_graph", Node::text(name_of(w.cuda_graphs)));
   if (w.fusions != Fusions::Default) out.set("fusions", Node::text(name_of(w.fusions)));
+  if (w.pytorch_modules != PyTorchModules::None)
+    out.set("pytorch_modules",
+            Node::text(std::string(name_of<PyTorchModules>(kPyTorchModulesNames, w.pytorch_modules))));
   if (w.fp8_activation_inputs) out.set("fp8_activation_inputs", Node::boolean(true));
   if (w.fp8_modules != Fp8Modules::None) out.set("fp8_modules", Node::text(name_of(w.fp8_modules)));
   if (w.offload != Offload::None) out.set("offload", Node::text(name_of(w.offload)));
@@ -388,14 +416,31 @@ Node workload_document(const Workload& w) {
 
 std::int64_t optimizer_moments(const Workload& workload) { return workload.optimizer == Optimizer::Adam ? 2 : 1; }
 
+std::int64_t weight_bytes(const Workload& workload) {
+  return workload.main_weights == MainWeights::Only ? size_of(Dtype::Fp32) : size_of(workload.dtype);
+}
+
+bool copies_gathered(const Workload& workload) {
+  return workload.zero_stage >= 3 && workload.main_weights != MainWeights::Separate;
+}
+
 std::int64_t master_bytes(const Workload& workload) {
-  if (size_of(workload.dtype) >= 4) return 0;
+  if (size_of(workload.dtype) >= 4 || workload.main_weights != MainWeights::Separate) return 0;
   const bool has_upper_half = workload.dtype == Dtype::Bf16 && !workload.precision;
   return size_of(workload.optimizer_dtype) < 4 && has_upper_half ? 2 : 4;
 }
 
 std::int64_t optimizer_bytes(const Workload& workload) {
   return master_bytes(workload) + optimizer_moments(workload) * size_of(workload.optimizer_dtype);
+}
+
+Fusions usual_fusions(PyTorchModules modules) {
+  Fusions out = Fusions::Default;
+  if (modules != PyTorchModules::None) out.remove(Fusion::Permute);
+  if (modules != PyTorchModules::Eager) return out;
+  out.remove(Fusion::Router);
+  out.remove(Fusion::CrossEntropy);
+  return out;
 }
 
 bool has_megatron_kernels(const Workload& workload) {

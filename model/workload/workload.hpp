@@ -28,6 +28,16 @@ namespace moeplan {
 enum class Mode { Train, Forward };  // Forward is a prefill; decode serving is out of scope
 enum class Optimizer { Adam, Sgd };
 
+/// What the optimizer updates: fp32 copies besides the weights in 16 bits (Megatron-LM's and DeepSpeed's optimizers);
+/// fp32 weights, which are the only ones between their uses, sharded, and gathered in 16 bits (PyTorch's FSDP2 with
+/// mixed precision, torchtitan); or the weights in 16 bits themselves.
+enum class MainWeights { Separate, Only, None };
+
+/// Whether modules are PyTorch's own (torchtitan), whose kernels the host launches in a tenth of the time of a module
+/// of Transformer Engine or Megatron-Core: with elementwise operations fused by torch.compile, or one after the other,
+/// each of which keeps its operands (those of the experts and of the gate's weights; others are priced as fused).
+enum class PyTorchModules { None, Compiled, Eager };
+
 /// How tokens are permuted to rows in expert order, and back: by index, O(T k M), or by products with a mask of zeros
 /// and ones over tokens and capacity, O(T E C M) multiply-adds (Fairseq, DeepSpeed; [Tutel] sec. 4.2), which is made in
 /// the layer's format or in fp32 (Fairseq's --moe-gating-use-fp32).
@@ -46,6 +56,10 @@ inline constexpr std::array<std::pair<Mode, std::string_view>, 2> kModeNames{
     {{Mode::Train, "train"}, {Mode::Forward, "forward"}}};
 inline constexpr std::array<std::pair<Optimizer, std::string_view>, 2> kOptimizerNames{
     {{Optimizer::Adam, "adam"}, {Optimizer::Sgd, "sgd"}}};
+inline constexpr std::array<std::pair<MainWeights, std::string_view>, 3> kMainWeightsNames{
+    {{MainWeights::Separate, "separate"}, {MainWeights::Only, "only"}, {MainWeights::None, "none"}}};
+inline constexpr std::array<std::pair<PyTorchModules, std::string_view>, 3> kPyTorchModulesNames{
+    {{PyTorchModules::None, "none"}, {PyTorchModules::Compiled, "compiled"}, {PyTorchModules::Eager, "eager"}}};
 inline constexpr std::array<std::pair<Encoding, std::string_view>, 3> kEncodingNames{
     {{Encoding::Sparse, "sparse"}, {Encoding::Dense, "dense"}, {Encoding::DenseFp32, "dense_fp32"}}};
 inline constexpr std::array<std::pair<GateWeights, std::string_view>, 2> kGateWeightsNames{
@@ -94,6 +108,7 @@ struct Workload {
   ExpertLayout expert_layout = ExpertLayout::Merged;
   CudaGraphs cuda_graphs = CudaGraphs::None;  // key cuda_graph
   Fusions fusions = Fusions::Default;
+  PyTorchModules pytorch_modules = PyTorchModules::None;
   bool fp8_activation_inputs = false;         // activation functions' inputs are kept for backward in fp8
   Fp8Modules fp8_modules = Fp8Modules::None;  // what multiplies in the recipe's format besides linear layers
   Offload offload = Offload::None;            // what is in host memory between its uses
@@ -103,6 +118,10 @@ struct Workload {
   Gate gate = {};                       // of the dropless case: modifies the routing
   Dtype gradient_dtype = Dtype::Fp32;   // in which gradients are accumulated and reduced: fp32 or bf16
   Dtype optimizer_dtype = Dtype::Fp32;  // of the optimizer's moments: fp32 or bf16
+  MainWeights main_weights = MainWeights::Separate;
+  /// Parts of a microbatch's tokens of which logits, loss and their gradients are computed one after the other
+  /// (torchtitan's ChunkedLoss, Liger-Kernel's fused linear cross-entropy).
+  std::int64_t loss_chunks = 1;
   /// Gradients are reduced concurrently with the rest of the last backward pass (Megatron-LM's --overlap-grad-reduce),
   /// otherwise after it, all at once (DeepSpeed's ZeRO stage 1).
   bool overlap_gradients = true;
@@ -130,18 +149,21 @@ struct WorkloadLimits {
 /// gate_weights: at_sources by default.
 /// expert_layout: merged by default. cuda_graph: none by default, full_iteration, or modules joined by "+"
 /// (GraphModule). fusions: Fusions::Default, none, or fusions joined by "+" (Fusion), norm_quantise with precision
-/// mxfp8; written only if they differ from the default. fp8_activation_inputs: false by default, to train; written only
-/// if it is true. fp8_modules: none by default, or modules joined by "+" (Fp8Module), with a recipe in 8 bits; written
-/// only if there are any. offload: none by default, or modules joined by "+" (OffloadModule), to train; written only if
-/// there are any. mtp_layers: 0 by default, to train, at most those of the model; written only if there are
-/// any. codecs: the allowed codecs, a map like {fp16: {}, int8: {row_messages: 2}, zfp: {bits: 8}}; none by default.
-/// gate: top_k by default. capacity_factors: at most 64, in addition to a capacity_factor; none by default. recompute:
-/// none, selective, full, modules joined by "+" (RecomputeModule), or `auto`. recompute_layers: all by default,
-/// "first:N" or numbers (RecomputedLayers), if anything is recomputed; written only if not all. gradient_dtype and
-/// optimizer_dtype: fp32 by default. overlap_gradients: true by default, and wherever gradients are sharded (zero_stage
-/// 2 and 3), which are reduced as they appear; written only if it is false. recompute, zero_stage and optimizer may be
-/// omitted in a forward workload. sequence_length: a number, or `auto` for 4096 tokens, or the model's number of
-/// learned positions if that is smaller; a number that exceeds them is an error. At most 2^32 tokens.
+/// mxfp8; written only if they differ from the default. eager: false by default, to train with gate_weights at_sources;
+/// written only if it is true. fp8_activation_inputs: false by default, to train; written only if it is true.
+/// fp8_modules: none by default, or modules joined by "+" (Fp8Module), with a recipe in 8 bits; written only if there
+/// are any. offload: none by default, or modules joined by "+" (OffloadModule), to train; written only if there are
+/// any. mtp_layers: 0 by default, to train, at most those of the model; written only if there are any. codecs: the
+/// allowed codecs, a map like {fp16: {}, int8: {row_messages: 2}, zfp: {bits: 8}}; none by default. gate: top_k by
+/// default. capacity_factors: at most 64, in addition to a capacity_factor; none by default. recompute: none,
+/// selective, full, modules joined by "+" (RecomputeModule), or `auto`. recompute_layers: all by default, "first:N" or
+/// numbers (RecomputedLayers), if anything is recomputed; written only if not all. gradient_dtype and optimizer_dtype:
+/// fp32 by default. main_weights: separate by default; `only` with zero_stage 3 and a dtype of 16 bits; written only if
+/// not separate. loss_chunks: 1 by default, to train; written only if there are more. overlap_gradients: true by
+/// default, and wherever gradients are sharded (zero_stage 2 and 3), which are reduced as they appear; written only if
+/// it is false. recompute, zero_stage and optimizer may be omitted in a forward workload. sequence_length: a number, or
+/// `auto` for 4096 tokens, or the model's number of learned positions if that is smaller; a number that exceeds them is
+/// an error. At most 2^32 tokens.
 [[nodiscard]] Workload read_workload(const Node& document, const WorkloadLimits& limits = {});
 
 /// Counts of layer `layer` for `sources` ranks with `tokens` tokens that select `top_k` experts each: every source's
@@ -159,11 +181,19 @@ struct WorkloadLimits {
 /// The recompute setting as text: "none" ... or "auto".
 [[nodiscard]] std::string recompute_text(const Workload& workload);
 
+/// What is fused where a workload does not say: Fusions::Default, but what compiled or eager modules of PyTorch fuse of
+/// it.
+[[nodiscard]] Fusions usual_fusions(PyTorchModules modules);
 /// Whether training runs the kernels of Megatron-Core (2026): the experts multiply by the gate's weights there.
 [[nodiscard]] bool has_megatron_kernels(const Workload& workload);
 /// The optimizer's moments: Adam's two or SGD's momentum.
 [[nodiscard]] std::int64_t optimizer_moments(const Workload& workload);
-/// Bytes of an fp32 copy of a parameter that the optimizer keeps if weights are 16-bit: the 2 bytes that a bf16 weight
+/// Bytes of a parameter between its uses: 4 where fp32 weights are the only ones.
+[[nodiscard]] std::int64_t weight_bytes(const Workload& workload);
+/// Whether weights are gathered into one buffer of a layer, out of which they are copied, and gradients are copied into
+/// one to be reduced (PyTorch's FSDP2).
+[[nodiscard]] bool copies_gathered(const Workload& workload);
+/// Bytes of an fp32 copy of a parameter that the optimizer keeps besides 16-bit weights: the 2 bytes that a bf16 weight
 /// lacks where the moments are 16-bit and no product is of a narrower format (Megatron-Core's
 /// use_precision_aware_optimizer with its default store_param_remainders), otherwise all 4.
 [[nodiscard]] std::int64_t master_bytes(const Workload& workload);

@@ -99,14 +99,14 @@ std::int64_t launches_of(const Block& block) {
   return out;
 }
 
-std::int64_t launches_of_experts(const Block& block, const CudaGraphs& graphs) {
+std::int64_t launches_of_experts(const Block& block, const Workload& workload) {
   Block experts;
   for (const Operation& operation : block.operations) {
     const OpClass of = operation.op_class;
     const bool is_common = of == OpClass::Gate || of == OpClass::Expert || of == OpClass::SharedExpert;
     if (is_common && operation.computes()) experts.operations.push_back(operation);
   }
-  return launched_at_least(experts, graphs);
+  return launched_at_least(experts, workload);
 }
 
 /// Whether a rank has the same rows however many replicas and stages there are.
@@ -128,12 +128,12 @@ Candidate with_least_exchange(Candidate candidate) {
   return candidate;
 }
 
-Program without_exchange(Program program, const CudaGraphs& graphs) {
+Program without_exchange(Program program, const Workload& workload) {
   for (Block& block : program.blocks) {
-    const std::int64_t before = launched_operations(block, graphs);
+    const std::int64_t before = launched_operations(block, workload);
     leave_out(block, belongs_to_exchange);
     // Chunks of an operation may count less than the whole by some thousandths, and the sum is rounded.
-    const std::int64_t uncertain = launched_operations(block, graphs) < before ? 1 : 0;
+    const std::int64_t uncertain = launched_operations(block, workload) < before ? 1 : 0;
     for (Operation& operation : block.operations) {
       if (auto* launches = std::get_if<Launches>(&operation.work)) launches->operations -= uncertain;
     }
@@ -176,7 +176,7 @@ LoweredPasses CommonWork::lowered(const ModelSpec& model, const Candidate& c) co
 
 /// Passes on the ranks and links of the first stage.
 CommonWork::Passes CommonWork::priced(LoweredPasses lowered, Priced operations) {
-  Program program = without_exchange(std::move(lowered.program), problem_.workload().cuda_graphs);
+  Program program = without_exchange(std::move(lowered.program), problem_.workload());
   const auto is_omitted = [&](const Operation& o) {
     switch (operations) {
       case Priced::All: return false;
@@ -253,11 +253,10 @@ void CommonWork::add_mean_load(const Candidate& c, Passes& passes) const {
 
 /// The host's time: of MoE layers the gate's and the experts' computations, which all schedules launch.
 CommonWork::Passes CommonWork::launched(const LoweredPasses& all, const LoweredPasses& dense) const {
-  const CudaGraphs& graphs = problem_.workload().cuda_graphs;
   const auto sums = [&](const std::vector<BlockId>& of_all, const std::vector<BlockId>& of_dense) {
     std::vector<double> before{0.0};
     for (std::size_t i = 0; i < of_all.size(); ++i) {
-      const Launches launches{launches_of_experts(all.program.blocks[of_all[i].index()], graphs) +
+      const Launches launches{launches_of_experts(all.program.blocks[of_all[i].index()], problem_.workload()) +
                               launches_of(dense.program.blocks[of_dense[i].index()])};
       before.push_back(before.back() + host_time(problem_.cluster().gpu, launches).value());
     }

@@ -27,7 +27,7 @@ namespace moeplan::planner {
 /// only in how rows travel between sources and experts (all-to-all, number of chunks, codecs), provided that its matrix
 /// products take no less time: the work that these choices move or overlap is omitted here. `graphs` are the
 /// workload's.
-[[nodiscard]] Program without_exchange(Program program, const CudaGraphs& graphs);
+[[nodiscard]] Program without_exchange(Program program, const Workload& workload);
 
 /// Lower bounds on iterations that need no Program of the iteration. Of each unit of the model, one microbatch's passes
 /// are lowered and priced without exchange, once for all candidates that have them in common. Thread-safe.

@@ -40,6 +40,7 @@ Launch deepspeed_launch(const LaunchInput& input) {
   if (d.cp > 1) launch.leave("context parallelism");
   if (c.sequence_parallel) launch.leave("sequence parallelism");
   if (w.optimizer_dtype != Dtype::Fp32) launch.leave("moments of the optimizer in 16 bits");
+  if (w.main_weights == MainWeights::None) launch.leave("weights without fp32 copies");
   if (mtp_layers_of(w, c) > 0) launch.leave("multi-token prediction");
   if (w.cuda_graphs != CudaGraphs::None) launch.leave("CUDA graphs");
   if (w.fp8_activation_inputs) launch.leave("inputs of activation functions kept in fp8");

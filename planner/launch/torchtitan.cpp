@@ -31,6 +31,18 @@ void set_precision(const LaunchInput& input, Launch& launch) {
   launch.to_fill_in.push_back("quantize.grouped_mm." + converter + ".fqns: the names of the experts' modules");
 }
 
+/// FSDP2 keeps weights in fp32 and gathers them in 16 bits, or has all of them and of the states in 16 bits.
+void set_state_formats(const Workload& w, Launch& launch) {
+  const bool all_in_16_bits = w.main_weights == MainWeights::None && w.gradient_dtype == Dtype::Bf16 &&
+                              w.optimizer_dtype == Dtype::Bf16 && w.dtype == Dtype::Bf16;
+  if (all_in_16_bits) return launch.set("training.dtype", "bfloat16");
+  if (w.gradient_dtype != Dtype::Fp32) launch.leave("gradients in 16 bits: FSDP2 reduces them in fp32");
+  if (w.optimizer_dtype != Dtype::Fp32) launch.leave("moments of the optimizer in 16 bits");
+  if (w.main_weights == MainWeights::None) launch.leave("weights without fp32 copies");
+  if (w.main_weights == MainWeights::Separate && w.zero_stage == 3 && size_of(w.dtype) == 2)
+    launch.leave("weights in 16 bits besides fp32 copies: FSDP2 keeps those in fp32 only");
+}
+
 }  // namespace
 
 Launch torchtitan_launch(const LaunchInput& input) {
@@ -68,13 +80,16 @@ Launch torchtitan_launch(const LaunchInput& input) {
     const std::string backend = input.framework.own_name(FrameworkDecision::AllToAlls, c.all_to_all.name());
     if (!backend.empty() && backend != "standard") launch.set("parallelism.expert_parallel_comm_backend", backend);
   }
-  const bool is_full = c.recompute.has(RecomputeModule::WholeLayer);
-  launch.set("activation_checkpoint.mode", is_full ? "full" : "none");
-  if (!is_full && !(c.recompute == Recompute::None))
+  const bool is_full = c.recompute.has(RecomputeModule::WholeLayer),
+             by_operation = c.recompute == Recompute::PerOperation;
+  launch.set("activation_checkpoint.mode", is_full ? "full" : by_operation ? "selective" : "none");
+  if (!is_full && !by_operation && !(c.recompute == Recompute::None))
     launch.leave("recomputation of " + name_of(c.recompute) + ": TorchTitan's selective modes choose operations");
   if (w.precision) set_precision(input, launch);
-  if (w.gradient_dtype != Dtype::Fp32) launch.leave("gradients in 16 bits: FSDP2 reduces them in fp32");
-  if (w.optimizer_dtype != Dtype::Fp32) launch.leave("moments of the optimizer in 16 bits");
+  set_state_formats(w, launch);
+  if (w.pytorch_modules == PyTorchModules::Compiled) launch.set("compile.enable", "true");
+  if (w.pytorch_modules == PyTorchModules::None) launch.leave("a framework's fused modules (pytorch_modules: none)");
+  if (w.loss_chunks > 1) launch.leave("a loss by chunks, which the model's configuration decides");
   if (mtp_layers_of(w, c) > 0) launch.leave("multi-token prediction");
   if (w.capacity_factor) launch.leave("a capacity factor: no rows are dropped");
   if (w.cuda_graphs != CudaGraphs::None) launch.leave("CUDA graphs");

@@ -218,16 +218,16 @@ void DenseParts::latent_norm(const std::string& latent, bool backward) const {
   }
 }
 
-void DenseParts::rotary(std::int64_t columns, bool is_scaled, bool backward) const {
+void DenseParts::rotary(const std::string& from, std::int64_t columns, bool is_scaled, bool backward) const {
   const std::string name = backward ? "d.attn.rotated" : "attn.rotated";
-  const Slice rotated = rows(name, columns);
-  std::vector<Slice> reads{rotated}, writes{rotated};
+  const Slice rotated = rows(name, columns), first = rows(from, columns);
+  std::vector<Slice> reads{first}, writes{rotated};
   if (is_scaled && has_megatron_kernels(workload)) {
     // Forward, t cos + (-t2, t1) sin: product, negated half, concatenation, product, sum, and a concatenation with the
     // columns that are not rotated, which are none: 6.5 times read, 5.5 times written. Backward the same of the
     // gradient without the last, then the gradients of the columns that are rotated and of the others, each copied into
     // zeros of full size, and their sum: 8.5 times each. Temporary tensors are freed at once.
-    reads.assign(backward ? 8 : 6, rotated);
+    reads.insert(reads.end(), backward ? 7 : 5, rotated);
     writes.assign(backward ? 8 : 5, rotated);
     const Slice half = rows(name + ".half", columns / 2);
     reads.push_back(half);
@@ -239,18 +239,21 @@ void DenseParts::rotary(std::int64_t columns, bool is_scaled, bool backward) con
 void DenseParts::head_positions(bool backward) const {
   const AttentionHeads heads = this->heads();
   const std::string d = backward ? "d." : "";
-  const auto in_place = [&](const char* name, Kernel work, std::int64_t columns) {
-    const Slice rotated = rows(d + "attn.rotated", columns);
-    std::vector<Slice> read{rotated};
-    if (work == Kernel::NormBackward) read.push_back(rows("attn.rotated", columns));
-    block.then(kernel(name, OpClass::Attention, work, read, {rotated}));
-  };
+  // Queries and keys come from their projections (kUnrotated), so that a pass that is computed again reads nothing of
+  // the one before.
+  const std::string from = backward ? "d.attn.rotated" : kUnrotated;
   const std::int64_t queries_and_keys = heads.query_columns() + heads.key_columns();
   if (const auto* a = std::get_if<HeadAttention>(&token_mixer())) {
     const bool has_norm = a->qk_norm || a->qk_norm_whole;
-    if (has_norm && !backward) in_place("query and key norm", Kernel::Norm, queries_and_keys);
-    if (model.position_embeddings == 0) rotary(queries_and_keys, a->scaled_rotary, backward);
-    if (has_norm && backward) in_place("query and key norm backward", Kernel::NormBackward, queries_and_keys);
+    const Slice rotated = rows("attn.rotated", queries_and_keys), gradient = rows("d.attn.rotated", queries_and_keys);
+    if (has_norm && !backward)
+      block.then(
+          kernel("query and key norm", OpClass::Attention, Kernel::Norm, {rows(from, queries_and_keys)}, {rotated}));
+    const std::string normed = has_norm && !backward ? "attn.rotated" : from;
+    if (model.position_embeddings == 0) rotary(normed, queries_and_keys, a->scaled_rotary, backward);
+    if (has_norm && backward)
+      block.then(kernel("query and key norm backward", OpClass::Attention, Kernel::NormBackward, {gradient, rotated},
+                        {gradient}));
     return;
   }
   const auto& a = std::get<LatentAttention>(token_mixer());
@@ -258,7 +261,7 @@ void DenseParts::head_positions(bool backward) const {
                                        rows(d + "attn.v", heads.value_columns())};
   const std::vector<Slice> parts{rows(d + "attn.kv", heads.query_heads * (a.qk_nope_head_dim + a.v_head_dim)),
                                  rows(d + "attn.k.rotary", a.qk_rope_head_dim)};
-  rotary(heads.query_heads * a.qk_rope_head_dim, /*is_scaled=*/false, backward);
+  rotary(from, heads.query_heads * a.qk_rope_head_dim, /*is_scaled=*/false, backward);
   block.then(kernel(backward ? "split keys and values" : "assemble keys and values", OpClass::Attention, Kernel::Copy,
                     backward ? whole_heads : parts, backward ? parts : whole_heads));
 }
@@ -319,11 +322,42 @@ void DenseParts::mixer(const std::string& from, const std::string& to) const {
     }
     project(p.name, OpClass::Attention, input(p), output(p));
   }
+  if (computes_projections_again()) copy_in_passing("attn.qkv", "attn.kept");
   core(false);
+  output(from, to);
+}
+
+void DenseParts::output(const std::string& from, const std::string& to) const {
   const Projection out = output_projection();
   project(out.name, OpClass::Attention, rows(out.in, out.in_columns), x(whole(out.out)));
   reduce(whole("attn.out"), "attn.out");
   write_residual(from, "attn.out", to);
+}
+
+bool DenseParts::computes_projections_again() const {
+  const auto* heads = std::get_if<HeadAttention>(&token_mixer());
+  return recompute.has(RecomputeModule::Projections) && heads && !heads->bias;
+}
+
+/// Queries and values are kept, in one buffer with those that are computed again.
+void DenseParts::copy_in_passing(const std::string& from, const std::string& to) const {
+  const AttentionHeads h = heads();
+  const auto slice = [&](const std::string& name) {
+    const bool is_kept = name == "attn.kept";
+    return rows(name, h.query_columns() + h.value_columns() + (is_kept ? 0 : h.key_columns()));
+  };
+  block.then(launched_as(0, kernel(from + " and " + to, OpClass::Attention, Kernel::Copy, {slice(from)}, {slice(to)})));
+}
+
+void DenseParts::heads_again() const {
+  if (!computes_projections_again()) return;
+  project("key", OpClass::Attention, x(whole("attn.in")), rows("attn.k.again", heads().key_columns()));
+  copy_in_passing("attn.kept", "attn.qkv");
+  head_positions(/*backward=*/false);
+}
+
+void DenseParts::output_again(const std::string& from, const std::string& to) const {
+  if (computes_projections_again() && degrees.tp == 1) output(from, to);
 }
 
 void DenseParts::mixer_backward(const std::string& from) const {

@@ -217,16 +217,32 @@ void DenseParts::embed_backward() const {
 }
 
 void DenseParts::head() const {
-  const std::int64_t vocabulary = ceil_div(model.vocab_size, degrees.tp);
   read_residual("x", "head.in");
   gather("head.in");
-  const Slice logits = rows("head.logits", vocabulary);
+  if (!has_loss_chunks()) logits_and_loss();
+}
+
+/// Logits of the rows of head.in, and the loss.
+void DenseParts::logits_and_loss() const {
+  const Slice logits = rows("head.logits", ceil_div(model.vocab_size, degrees.tp));
   project("head", OpClass::Embedding, x(whole("head.in")), logits);
   loss(logits);
   if (degrees.tp == 1) return;
   const Slice sums = block.slice("loss", 2, Dtype::Fp32, Rows::fixed(tokens));
   block.then(collective("all-reduce of softmax sums", OpClass::TensorParallel, Stream::Intra,
                         {.collective = Collective::AllReduce, .group = groups.tp}, sums, sums));
+}
+
+bool DenseParts::has_loss_chunks() const { return workload.loss_chunks > 1; }
+
+/// Each part of the rows after the other, in the same buffers: logits, loss and the gradients of both operands.
+void DenseParts::loss_by_chunks() const {
+  DenseParts chunk = *this;
+  chunk.tokens = ceil_div(tokens / degrees.tp, workload.loss_chunks) * degrees.tp;
+  for (std::int64_t i = 0; i < workload.loss_chunks; ++i) {
+    chunk.logits_and_loss();
+    chunk.head_gradients();
+  }
 }
 
 void DenseParts::loss(const Slice& logits) const {
@@ -272,7 +288,8 @@ Slice DenseParts::wide_logits(const Slice& logits) const {
   return block.slice("head.softmax", columns(logits), Dtype::Fp32, logits.rows);
 }
 
-void DenseParts::head_backward() const {
+/// Gradients of the rows of head.in and of the head's weights, from those of the logits.
+void DenseParts::head_gradients() const {
   const Slice gradient = loss_backward(rows("head.logits", ceil_div(model.vocab_size, degrees.tp)));
   operands(OpClass::Embedding).quantise(gradient, OpClass::Embedding);
   gather_concurrently(
@@ -281,6 +298,10 @@ void DenseParts::head_backward() const {
         quantise_gathered(OpClass::Embedding, x(whole("head.in")));
         weight_gradient("head", OpClass::Embedding, x(whole("head.in")), gradient);
       });
+}
+
+void DenseParts::head_backward() const {
+  has_loss_chunks() ? loss_by_chunks() : head_gradients();
   if (model.residual_streams == 1) return norm_backward("d.head.in", "x", "d.x");
   read_residual_backward("x", "head.in", "d.head.x");
 }

@@ -25,6 +25,9 @@
 
 namespace moeplan::planner {
 
+/// The columns of queries and keys that norms and rotary embedding read, as projected.
+inline constexpr const char* kUnrotated = "attn.unrotated";
+
 /// Writes the dense parts into a block.
 struct DenseParts {
   const ModelSpec& model;
@@ -43,6 +46,11 @@ struct DenseParts {
   /// Recurrences, sparse and compressed attention: mixer_parts.cpp.
   void mixer(const std::string& from, const std::string& to) const;
   void mixer_backward(const std::string& from) const;
+  /// For backward what RecomputeModule::Projections computes again, if the mixer is attention over heads: keys, with
+  /// the norms and rotary embedding of queries and keys; and the sum after the output projection, unless
+  /// tensor-parallel ranks would have to add it up again.
+  void heads_again() const;
+  void output_again(const std::string& from, const std::string& to) const;
   /// The fused attention kernel alone; no operation for recurrences. Again: for backward, which then reads this output;
   /// the first one is kept, too, for the weight gradient of the output projection.
   enum class CorePass { Forward, Again, Backward };
@@ -88,6 +96,8 @@ struct DenseParts {
 
   void embed() const;
   void embed_backward() const;
+  /// The norm before the output head, logits and loss; backward their gradients. With Workload::loss_chunks, all but
+  /// the norm is in backward, where logits of one chunk after the other are computed, of which none are kept.
   void head() const;
   void head_backward() const;
 
@@ -117,6 +127,10 @@ struct DenseParts {
   /// What is between the input projections and the output projection, which reads core_output().
   void core(bool backward) const;
   [[nodiscard]] Projection output_projection() const;
+  /// The output projection, and its sum with the residual stream `from` in `to`.
+  void output(const std::string& from, const std::string& to) const;
+  [[nodiscard]] bool computes_projections_again() const;
+  void copy_in_passing(const std::string& from, const std::string& to) const;
   // mixer_parts.cpp
   [[nodiscard]] std::vector<Projection> input_projections(const LatentAttention& a) const;
   [[nodiscard]] std::vector<Projection> input_projections(const CompressedAttention& a) const;
@@ -170,6 +184,10 @@ struct DenseParts {
   /// From the gradient of the product's output.
   void input_gradient(const std::string& name, OpClass op_class, const Slice& d_in, const Slice& gradient) const;
   void weight_gradient(const std::string& name, OpClass op_class, const Slice& in, const Slice& gradient) const;
+  [[nodiscard]] bool has_loss_chunks() const;
+  void loss_by_chunks() const;
+  void logits_and_loss() const;
+  void head_gradients() const;
   /// Cross entropy; its backward pass returns the gradient of the logits.
   void loss(const Slice& logits) const;
   [[nodiscard]] Slice loss_backward(const Slice& logits) const;
@@ -192,10 +210,10 @@ struct DenseParts {
   void latent_norm(const std::string& latent, bool backward) const;
   void latent_projections_backward(const std::vector<Projection>& projections) const;
   void input_projections_backward(const std::vector<Projection>& projections) const;
-  /// Rotates "attn.rotated", queries and keys or a part of them, in place. With Megatron-Core's kernels a scaled
-  /// rotation is a sequence of elementwise operations, priced as one: TE's fused kernel does not scale (rope_utils.py,
-  /// apply_rotary_pos_emb).
-  void rotary(std::int64_t columns, bool is_scaled, bool backward) const;
+  /// Rotates `from`, queries and keys or a part of them, to "attn.rotated"; backward the gradient in place. With
+  /// Megatron-Core's kernels a scaled rotation is a sequence of elementwise operations, priced as one: TE's fused
+  /// kernel does not scale (rope_utils.py, apply_rotary_pos_emb).
+  void rotary(const std::string& from, std::int64_t columns, bool is_scaled, bool backward) const;
   /// Norms of queries and keys, rotary embedding, and the keys and values of latent attention put together.
   void head_positions(bool backward) const;
 };

@@ -140,7 +140,7 @@ void DenseParts::sparse_core(const LatentAttention& a, bool backward) const {
   const Slice rotated = rows(backward ? "d.attn.rotated" : "attn.rotated", (own_heads + 1) * a.qk_rope_head_dim);
   if (!backward) {
     latent_norm("attn.kv_latent", false);
-    mixer_kernel("rotary", Kernel::Rotary, {rotated}, {rotated});
+    mixer_kernel("rotary", Kernel::Rotary, {rows(kUnrotated, columns(rotated))}, {rotated});
     fused("key absorption", absorbing, {q, w_k}, {rows("attn.q.absorbed", absorbed)});
     index(*a.indexer, length, selected_keys(length, length, model.causal), 0, false);
     sparse_attention(a, false);
@@ -225,7 +225,7 @@ void DenseParts::compressed_core(const CompressedAttention& a, bool backward) co
       index(*a.indexer, keys.entries, keys.scored, 0, false);
     }
     compressed_attention(a, false);
-    mixer_kernel("rotary of outputs", Kernel::Rotary, {rotated}, {rotated});
+    mixer_kernel("rotary of outputs", Kernel::Rotary, {rows(kUnrotated, this->columns(rotated))}, {rotated});
     return fused("grouped output projection", projecting, {rows("attn.core", columns), w}, {rows("attn.low", low)});
   }
   fused("grouped output projection backward", 2 * projecting, {rows("d.attn.low", low), rows("attn.core", columns), w},

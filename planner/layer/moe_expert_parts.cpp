@@ -88,6 +88,10 @@ void MoeParts::activate(const Path& path) {
                    {activation_operand(path), arrived_choice(path)}, operands().copies_of(down_operand(path))));
     return;
   }
+  if (l_.eager) {
+    eager_activation(path);
+    return quantise(down_operand(path));
+  }
   clamp(path);
   then_in_kernel(activation(activation_operand(path), path));
   keep_in_fp8(path);
@@ -125,6 +129,7 @@ Slice MoeParts::kept_operand(const Path& path) {
 
 /// With the clamps before it, whose results are not kept either.
 void MoeParts::activation_in_backward(const Path& path) {
+  if (l_.eager) return eager_activation(path);
   if (!l_.keeps_activation_inputs_in_fp8) clamp(path);
   b_.then(activation(kept_operand(path), path));
 }
@@ -242,6 +247,10 @@ void MoeParts::down_weight_gradient(const Path& path) {
 }
 
 void MoeParts::activation_backward(const Path& path) {
+  if (l_.eager) {
+    eager_activation_backward(path);
+    return quantise(hidden("d.expert.up", up_columns(), path));
+  }
   const Slice operand = kept_operand(path), gradient = activation_operand(path, "d.");
   if (fuses_mlp()) {
     std::vector<Slice> written = operands().copies_of(gradient);

@@ -236,6 +236,10 @@ void MoeParts::decode(const Path& path, const std::string& output) {
     b_.then(gemm("dense decode", OpClass::Permute, {}, dense_weights(mask(path, in), l_.dtype, b_), in, out));
     return;
   }
+  if (l_.eager && !choices_travel()) {
+    b_.then(kernel("decode", OpClass::Permute, addition(/*backward=*/false), {eager_weigh(path)}, {out}));
+    return;
+  }
   std::vector<Slice> in = all_chunks("moe.returned", path);
   if (!choices_travel()) {
     for (const Slice& rows : in) weigh_apart("", rows, path);
@@ -251,6 +255,7 @@ void MoeParts::decode_backward(const std::string& gradient, const Path& path) {
         kernel("decode backward", OpClass::Permute, Kernel::Encode, {d_out}, all_chunks("d.moe.returned", path)));
     return;
   }
+  if (l_.eager && !is_dense(l_.encoding)) return eager_weigh_backward(d_out, path);
   const Slice returned = at_sources("moe.returned", path), d_returned = at_sources("d.moe.returned", path);
   if (l_.encoding == Encoding::Sparse) {
     b_.then(kernel("decode backward", OpClass::Permute, Kernel::DecodeBackward, {d_out, returned, choice(path)},

@@ -69,6 +69,16 @@ void ReplicaParts::place_gradients(const std::vector<Slice>& weights) const {
   }
 }
 
+void ReplicaParts::copy_out(const UnitParameters& parameters) const {
+  if (!copies_gathered(workload)) return;
+  each(parameters, [&](const Kind& kind, std::int64_t replicas) {
+    const Slice all = flat(kind, "weights", workload.dtype, Part::All);
+    if (replicas > 1)
+      block.then(kernel(fmt::format("{} weights out of the buffer", kind.name), OpClass::WeightGather, Kernel::Copy,
+                        {all}, {all}));
+  });
+}
+
 void ReplicaParts::wait(OpClass op_class) const {
   block.then({.name = op_class == OpClass::WeightGather ? "wait for weights" : "wait for gradients",
               .op_class = op_class,
@@ -93,10 +103,19 @@ void ReplicaParts::gather_weights(const UnitParameters& parameters) const {
 
 void ReplicaParts::reduce_gradients(const UnitParameters& parameters) const {
   const bool sharded = workload.zero_stage >= 1;
+  const auto all_of = [&](const Kind& kind) { return flat(kind, "gradients", workload.gradient_dtype, Part::All); };
+  if (copies_gathered(workload)) {
+    each(parameters, [&](const Kind& kind, std::int64_t replicas) {
+      const Slice written = flat(kind, "d.weights", workload.dtype, Part::All);
+      if (replicas > 1)
+        block.then(kernel(fmt::format("{} gradients into a buffer", kind.name), OpClass::Gradient, Kernel::Copy,
+                          {written}, {all_of(kind)}));
+    });
+  }
   const std::vector<std::int32_t> before = block.last();
   each(parameters, [&](const Kind& kind, std::int64_t replicas) {
     if (replicas == 1) return;
-    const Slice all = flat(kind, "gradients", workload.gradient_dtype, Part::All);
+    const Slice all = all_of(kind);
     const Slice sum = sharded ? flat(kind, "gradients", workload.gradient_dtype, Part::Own) : all;
     block.after(
         before,
@@ -110,11 +129,17 @@ void ReplicaParts::reduce_gradients(const UnitParameters& parameters) const {
 
 ReplicaParts::States ReplicaParts::states(const Kind& kind) const {
   const Part part = workload.zero_stage >= 1 ? Part::Own : Part::All;
+  const bool updates_weights = workload.main_weights != MainWeights::Separate;
+  // Only the bytes matter.
+  const std::int64_t halves =
+      (updates_weights ? weight_bytes(workload) : master_bytes(workload)) / size_of(Dtype::Bf16);
+  const std::int64_t moments = optimizer_moments(workload);
+  if (workload.optimizer_dtype == Dtype::Fp32 && halves % 2 == 0)
+    return {flat(kind, "states", Dtype::Fp32, part, halves / 2 + moments), std::nullopt};
   if (workload.optimizer_dtype == Dtype::Fp32)
-    return {flat(kind, "states", Dtype::Fp32, part, optimizer_bytes(workload) / size_of(Dtype::Fp32)), std::nullopt};
-  const std::int64_t halves = master_bytes(workload) / size_of(Dtype::Bf16);  // only the bytes matter
+    return {flat(kind, "states", Dtype::Bf16, part, halves + 2 * moments), std::nullopt};
   return {flat(kind, "masters", Dtype::Bf16, part, halves),
-          flat(kind, "moments", workload.optimizer_dtype, part, optimizer_moments(workload))};
+          flat(kind, "moments", workload.optimizer_dtype, part, moments)};
 }
 
 void ReplicaParts::move_states(const UnitParameters& parameters, bool to_host) const {
@@ -134,16 +159,23 @@ void ReplicaParts::update(const UnitParameters& parameters) const {
   move_states(parameters, /*to_host=*/false);
   each(parameters, [&](const Kind& kind, std::int64_t) {
     const Slice gradients = flat(kind, "gradients", workload.gradient_dtype, part);
-    const Slice weights = flat(kind, "weights", workload.dtype, part);
+    std::vector<Slice> weights;  // that follow from those which are updated
+    if (workload.main_weights == MainWeights::Separate) weights.push_back(flat(kind, "weights", workload.dtype, part));
     const auto pass = [&](const char* what, Kernel by, std::vector<Slice> reads, std::vector<Slice> writes) {
       block.then(
           kernel(fmt::format("{} {}", kind.name, what), OpClass::Optimizer, by, std::move(reads), std::move(writes)));
     };
     const auto& [masters, moments] = states(kind);
-    if (!moments) return pass("optimizer", Kernel::Optimizer, {gradients, masters}, {masters, weights});
+    if (!moments) {
+      weights.insert(weights.begin(), masters);
+      return pass("optimizer", Kernel::Optimizer, {gradients, masters}, std::move(weights));
+    }
+    // PyTorch's fused Adam casts in registers.
+    if (weights.empty())
+      return pass("optimizer", Kernel::Optimizer, {gradients, masters, *moments}, {masters, *moments});
     const Slice wide = flat(kind, kMomentsInFp32, Dtype::Fp32, part, optimizer_moments(workload));
     pass("moments to fp32", Kernel::Copy, {*moments}, {wide});
-    pass("optimizer", Kernel::Optimizer, {gradients, masters, wide}, {masters, weights, wide});
+    pass("optimizer", Kernel::Optimizer, {gradients, masters, wide}, {masters, weights.front(), wide});
     pass("moments to 16 bits", Kernel::Copy, {wide}, {*moments});
     pass("moments to 16 bits", Kernel::Copy, {*moments}, {*moments});
   });

@@ -36,6 +36,8 @@ struct ReplicaParts {
   void wait(OpClass op_class) const;
   /// Gathers weights concurrently with the operations appended next.
   void gather_weights(const UnitParameters& parameters) const;
+  /// Copies gathered weights out of their buffer, where they are gathered into one (copies_gathered()).
+  void copy_out(const UnitParameters& parameters) const;
   /// Reduces gradients after all operations appended before; operations appended next do not wait for it.
   void reduce_gradients(const UnitParameters& parameters) const;
   /// Updates weights. Moments in 16 bits are cast to fp32 before and back after, those of all dense or of all experts'
@@ -49,7 +51,8 @@ struct ReplicaParts {
     double parameters;
     GroupId replicas;
   };
-  /// The optimizer's states: masters with moments in fp32, or moments in 16 bits apart.
+  /// What the optimizer reads and writes: the weights that it updates, with moments in fp32, or moments in 16 bits
+  /// apart.
   struct States {
     Slice masters;
     std::optional<Slice> moments;

@@ -60,6 +60,8 @@ struct MoeLayer {
   ///  - kernels of their own clamp the halves of an up projection that is clamped (weighted_bias_quick_geglu_impl);
   ///  - others add the biases of the down projection, if it has any, weighted and in fp32 (TEGroupedMLP._apply_bias).
   bool has_megatron_kernels = false;
+  /// Elementwise operations are PyTorch's, one by one (PyTorchModules::Eager); not executed.
+  bool eager = false;
   /// Training without padding: the dispatch waits until the host has read how many rows each expert takes, and has
   /// launched it. Not executed.
   bool host_reads_loads = false;

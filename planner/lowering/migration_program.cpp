@@ -86,7 +86,8 @@ class Migration {
                                Rows::routed(routing, Rows::Experts::Local, {{RowStep::Kind::Union, holders_}}));
       BuiltIn<AllToAll>("linear")->lower({what, OpClass::ExpertTransfer, holders_, out, in, /*is_combine=*/false}, b);
     };
-    send("expert weights", parameters / part(trains && workload_.zero_stage >= 3), workload_.dtype);
+    const Dtype dtype = workload_.main_weights == MainWeights::Only ? Dtype::Fp32 : workload_.dtype;
+    send("expert weights", parameters / part(trains && workload_.zero_stage >= 3), dtype);
     if (trains) {
       const double states = static_cast<double>(optimizer_bytes(workload_)) / 4;  // in fp32 values
       send("optimizer states", parameters * states / part(workload_.zero_stage >= 1), Dtype::Fp32);

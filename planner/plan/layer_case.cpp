@@ -98,6 +98,8 @@ LayerCase layer_step_case(const ModelSpec& model, const Workload& workload, cons
                        name(workload.gradient_dtype), name(workload.dtype), name(workload.dtype)));
   }
   if (workload.optimizer_dtype != Dtype::Fp32) refuse("moments in 16 bits are not executed");
+  if (workload.main_weights != MainWeights::Separate)
+    refuse("weights without fp32 copies of their own are not executed; try -C workload.main_weights=separate");
   if (workload.fp8_activation_inputs) refuse("inputs of activation functions in fp8 are not executed");
   const Moe& moe = std::get<Moe>(moe_of(model, layer).first->ffn);
   if (moe.latent_size == 0) out.moe.shared = moe.shared;

@@ -36,11 +36,15 @@ Accuracies read_accuracy(const Node& document) {
                               .bias = entry.number("bias", -kMost, kMost)});
     entry.finish();
   }
-  if (reader.has("memory")) {
-    MapReader memory = reader.map("memory");
-    out.memory = {.runs = memory.integer("runs", 1), .p90 = memory.number("p90", 0, kMost)};
+  const auto memory_of = [&](const char* key) -> std::optional<MemoryAccuracy> {
+    if (!reader.has(key)) return std::nullopt;
+    MapReader memory = reader.map(key);
+    const MemoryAccuracy read{.runs = memory.integer("runs", 1), .p90 = memory.number("p90", 0, kMost)};
     memory.finish();
-  }
+    return read;
+  };
+  out.memory = memory_of("memory");
+  out.pytorch_memory = memory_of("pytorch_memory");
   reader.finish();
   diagnostics.throw_if_any();
   return out;
@@ -61,6 +65,8 @@ std::optional<Accuracy> shipped_accuracy_of(const GpuSpec& gpu, const Workload& 
   return accuracy_of(shipped().iterations, gpu, workload);
 }
 
-std::optional<MemoryAccuracy> shipped_memory_accuracy() { return shipped().memory; }
+std::optional<MemoryAccuracy> shipped_memory_accuracy(const Workload& workload) {
+  return workload.pytorch_modules == PyTorchModules::None ? shipped().memory : shipped().pytorch_memory;
+}
 
 }  // namespace moeplan::planner

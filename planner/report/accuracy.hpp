@@ -22,7 +22,8 @@ struct Accuracy {
   double median = 0, p90 = 0, bias = 0;  // the first two of the error's absolute value
 };
 
-/// Errors of predicted peaks of memory, on any GPU, of runs whose work is stated.
+/// Errors of predicted peaks of memory, on any GPU, of runs whose work is stated: of modules of a framework, or of
+/// PyTorch's own (Workload::pytorch_modules).
 struct MemoryAccuracy {
   std::int64_t runs = 0;
   double p90 = 0;  // of the error's absolute value
@@ -30,11 +31,11 @@ struct MemoryAccuracy {
 
 struct Accuracies {
   std::vector<Accuracy> iterations;
-  std::optional<MemoryAccuracy> memory;
+  std::optional<MemoryAccuracy> memory, pytorch_memory;
 };
 
-/// A file that `moeplan score --accuracy` wrote: the list `accuracy`, and `memory` if peaks were measured. Raises
-/// InputError.
+/// A file that `moeplan score --accuracy` wrote: the list `accuracy`, and `memory` and `pytorch_memory` if peaks were
+/// measured. Raises InputError.
 [[nodiscard]] Accuracies read_accuracy(const Node& document);
 
 /// What is known of jobs like this one: of runs on the GPU in the workload's precision if there are kFewestRuns, else
@@ -45,6 +46,6 @@ inline constexpr std::int64_t kFewestRuns = 5;
 
 /// The same of what is shipped, configs/accuracy/iterations.yaml; none if there is no such file or no configs/.
 [[nodiscard]] std::optional<Accuracy> shipped_accuracy_of(const GpuSpec& gpu, const Workload& workload);
-[[nodiscard]] std::optional<MemoryAccuracy> shipped_memory_accuracy();
+[[nodiscard]] std::optional<MemoryAccuracy> shipped_memory_accuracy(const Workload& workload);
 
 }  // namespace moeplan::planner

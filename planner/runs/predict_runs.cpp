@@ -63,7 +63,12 @@ class RunPrediction {
 
   /// What the row's measured memory counts of it.
   [[nodiscard]] Bytes counted(const MemoryUse& memory) const {
-    return plan_.counts_tensors ? memory.allocated() : memory.total();
+    switch (plan_.memory_counts) {
+      case MemoryCounts::Tensors: return memory.allocated();
+      case MemoryCounts::Reserved: return memory.reserved();
+      case MemoryCounts::Device: return memory.total();
+    }
+    return memory.total();
   }
 
   void infeasible(const MemoryUse& memory) {

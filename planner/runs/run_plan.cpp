@@ -31,6 +31,9 @@ constexpr std::array<Dispatcher, 6> kDispatchers{{{"nccl", "linear", ExpertLayou
                                                   {"mori", "deepep", ExpertLayout::Sorted, "priced as DeepEP"},
                                                   {"fused", "fused", ExpertLayout::Merged, ""}}};
 
+constexpr std::array<std::pair<MemoryCounts, std::string_view>, 3> kMemoryCounts{
+    {{MemoryCounts::Tensors, "tensors"}, {MemoryCounts::Reserved, "reserved"}, {MemoryCounts::Device, "device"}}};
+
 constexpr std::string_view kPadded = "padded:";  // of the column routing: with a capacity factor
 
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
@@ -57,6 +60,8 @@ Fusions usual_fusions(const RunRow& row, bool captures_dropless_experts) {
   const bool is_primus = contains(row.stack, "Primus");
   Fusions out = Fusions::Default;
   if (is_primus) out.add(Fusion::Padding);
+  if (row.pytorch_modules == "eager") return moeplan::usual_fusions(PyTorchModules::Eager);
+  if (row.pytorch_modules == "compiled") return moeplan::usual_fusions(PyTorchModules::Compiled);
   if (is_megatron(row.stack) && captures_dropless_experts) out.add(Fusion::GroupedMlp);
   if (contains(row.stack, "Megatron") && !contains(row.stack, "Bridge") && !is_primus) out.remove(Fusion::CrossEntropy);
   if (const auto core = core_version(row.stack)) {
@@ -64,6 +69,23 @@ Fusions usual_fusions(const RunRow& row, bool captures_dropless_experts) {
     if (*core < 14) out.remove(Fusion::Router);
   }
   return out;
+}
+
+/// PyTorch's FSDP2, whose mixed precision keeps weights in fp32 only.
+bool has_fsdp2(const RunRow& row) {
+  return row.zero == 3 && (contains(row.stack, "torchtitan") || contains(row.stack, "prime-rl"));
+}
+
+/// The columns whose words are those of a workload, and which have no default of a stack.
+void set_as_stated(const RunRow& row, Node& document) {
+  const auto set = [&](const char* key, const std::string& text) {
+    if (!text.empty()) document.set(key, Node::text(text));
+  };
+  set("recompute_layers", row.recompute_layers);
+  set("offload", row.offload);
+  set("pytorch_modules", row.pytorch_modules);
+  if (row.loss_chunks) document.set("loss_chunks", Node::integer(*row.loss_chunks));
+  if (row.overlap_gradients == 0) document.set("overlap_gradients", Node::boolean(false));
 }
 
 /// Fills a RunPlan from a row; the first thing that cannot be expressed ends it.
@@ -151,9 +173,10 @@ class Mapping {
     document.set("gradient_dtype",
                  Node::text(value("gradient_dtype", row_.gradient_dtype, reduces_in_bf16 ? "bf16" : "fp32")));
     document.set("optimizer_dtype", Node::text(value("optimizer_dtype", row_.optimizer_dtype, "fp32")));
-    if (row_.overlap_gradients == 0) document.set("overlap_gradients", Node::boolean(false));
+    if (!row_.main_weights.empty() || has_fsdp2(row_))
+      document.set("main_weights", Node::text(value("main_weights", row_.main_weights, "only")));
+    set_as_stated(row_, document);
     document.set("recompute", Node::text(value("recompute", row_.recompute, "none")));
-    if (!row_.recompute_layers.empty()) document.set("recompute_layers", Node::text(row_.recompute_layers));
     // Megatron-Core weighs in experts from 0.12 on (2025).
     const bool weighs_in_experts = is_megatron(row_.stack) && core_version(row_.stack).value_or(12) >= 12;
     document.set("gate_weights", Node::text(weighs_in_experts ? "in_experts" : "at_sources"));
@@ -164,7 +187,6 @@ class Mapping {
     document.set("cuda_graph", Node::text(value("cuda_graph", row_.cuda_graph, graphs)));
     set_fusions(document);
     set_fp8_modules(document);
-    if (!row_.offload.empty()) document.set("offload", Node::text(row_.offload));
     set_precision(document);
     set_routing(document);
     if (row_.micro_batch) document.set("micro_batch", Node::integer(*row_.micro_batch));
@@ -292,9 +314,12 @@ class Mapping {
     if (!row_.peak_memory) return;
     const bool prints_allocator = is_megatron(row_.stack) && !row_.stack.empty() && !contains(row_.stack, "Primus");
     const std::string counts = value("memory_counts", row_.memory_counts, prints_allocator ? "tensors" : "device");
-    if (counts != "tensors" && counts != "device")
-      return refuse("memory_counts", fmt::format("{} is not known; one of tensors, device", in_quotes(counts)));
-    out_.counts_tensors = counts == "tensors";
+    if (counts != "tensors" && counts != "reserved" && counts != "device")
+      return refuse("memory_counts",
+                    fmt::format("{} is not known; one of tensors, reserved, device", in_quotes(counts)));
+    out_.memory_counts = counts == "tensors"    ? MemoryCounts::Tensors
+                         : counts == "reserved" ? MemoryCounts::Reserved
+                                                : MemoryCounts::Device;
     const std::string unit = value("memory_unit", row_.memory_unit, contains(row_.stack, "Bridge") ? "GB" : "GiB");
     if (unit != "GB" && unit != "GiB")
       return refuse("memory_unit", fmt::format("{} is not known; one of GiB, GB", in_quotes(unit)));

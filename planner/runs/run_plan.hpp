@@ -25,6 +25,10 @@ struct Refusal {
   std::string reason;
 };
 
+/// What a measured peak of memory counts: the tensors of the framework's allocator, all that it has taken from the
+/// device, or all that the device has in use.
+enum class MemoryCounts { Tensors, Reserved, Device };
+
 /// The job of a row.
 struct RunPlan {
   std::string cluster;  // a name of configs/clusters, or a file
@@ -34,8 +38,8 @@ struct RunPlan {
   planner::Candidate candidate;  // complete, unless the planner chooses
   planner::SearchSpace space;    // the same decisions as pins, if `is_searched`
   std::optional<Bytes> measured_memory = {};
-  bool counts_tensors = false;  // the measured memory is that of the framework's allocator, not all of the device's
-  bool is_searched = false;     // the row leaves ep or the micro batch empty, or its stack's defaults are unknown
+  MemoryCounts memory_counts = MemoryCounts::Device;  // what the measured memory counts
+  bool is_searched = false;  // the row leaves ep or the micro batch empty, or its stack's defaults are unknown
   std::vector<std::string> defaults = {};        // what was taken for empty columns: "zero 1"
   std::vector<std::string> approximations = {};  // what is expressed roughly: "cuda_graph attn: has no effect"
 

@@ -198,9 +198,17 @@ void read_torchtitan_numerics(JobDraft& d) {
   if (stage.empty()) d.assume(fmt::format("fsdp_reshard_after_forward {}", w.zero_stage == 3 ? "always" : "never"));
   w.overlap_gradients = true;
   const std::string mode = d.settings.text("activation_checkpoint.mode", "selective");
-  w.recompute = mode == "full" ? Recompute::Full : mode == "none" ? Recompute::None : Recompute::Selective;
-  if (mode == "selective")
-    d.approximations.emplace_back("activation_checkpoint.mode selective: priced as our selective");
+  w.recompute = mode == "full" ? Recompute::Full : mode == "none" ? Recompute::None : Recompute::PerOperation;
+  // training.dtype: of weights between their uses, gradients and states; only weights in fp32 are gathered in 16 bits.
+  const bool all_in_16_bits = d.settings.text("training.dtype", "float32") == "bfloat16" && w.dtype == Dtype::Bf16;
+  if (all_in_16_bits) w.gradient_dtype = w.optimizer_dtype = Dtype::Bf16;
+  w.main_weights = all_in_16_bits                               ? MainWeights::None
+                   : w.zero_stage == 3 && size_of(w.dtype) == 2 ? MainWeights::Only
+                                                                : MainWeights::Separate;
+  const bool compiles = d.settings.flag("compile.enable") || d.settings.flag("training.compile");
+  w.pytorch_modules = compiles ? PyTorchModules::Compiled : PyTorchModules::Eager;
+  w.gate_weights = GateWeights::AtSources;
+  w.fusions = usual_fusions(w.pytorch_modules);
 }
 
 }  // namespace

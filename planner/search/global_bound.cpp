@@ -74,7 +74,7 @@ class LeastBound {
   /// The work that is common to all strategies for the MoE layers of the candidate, which must outlive the result.
   [[nodiscard]] Iteration common_work_of(const Candidate& c) const {
     return {problem_.model(), problem_.workload(), c, problem_.ranks_per_node(),
-            [&](Program program) { return without_exchange(std::move(program), problem_.workload().cuda_graphs); }};
+            [&](Program program) { return without_exchange(std::move(program), problem_.workload()); }};
   }
 
   /// The least time of the busiest link over all all-to-alls and codecs that the candidate may have; `own` is the time

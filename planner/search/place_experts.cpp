@@ -76,7 +76,7 @@ PlacementDevices devices_of(const ModelSpec& model, const Workload& workload, co
           .token_bytes = Bytes(size * static_cast<double>(moe.row_columns(model.hidden_size)) / groups),
           .parameter_bytes = Bytes(parameters * size / microbatches),
           .gradient_bytes = Bytes(parameters * size / microbatches),
-          .state_bytes = Bytes(parameters * (size + static_cast<double>(optimizer_bytes(workload)))),
+          .state_bytes = Bytes(parameters * static_cast<double>(weight_bytes(workload) + optimizer_bytes(workload))),
           .rank_bandwidth = b.rank,
           .nic_bandwidth = b.nic,
           .node_bandwidth = b.node,

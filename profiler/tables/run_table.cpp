@@ -80,9 +80,12 @@ RunRow run_of(const TableLine& line) {
   row.offload = line.text("offload");
   row.gradient_dtype = line.text("gradient_dtype");
   row.optimizer_dtype = line.text("optimizer_dtype");
+  row.main_weights = line.text("main_weights");
   row.overlap_gradients = count(line, "overlap_gradients", 0, 1);
+  row.loss_chunks = count(line, "loss_chunks", 1);
   row.cuda_graph = line.text("cuda_graph");
   row.fusions = line.text("fusions");
+  row.pytorch_modules = line.text("pytorch_modules");
   row.fp8_modules = line.text("fp8_modules");
   row.stack = line.text("stack");
   if (const auto seconds = positive_number(line, "step_time_s")) row.step_time = Seconds(*seconds);
@@ -133,9 +136,12 @@ const TableFormat& run_format() {
                                                "offload",
                                                "gradient_dtype",
                                                "optimizer_dtype",
+                                               "main_weights",
                                                "overlap_gradients",
+                                               "loss_chunks",
                                                "cuda_graph",
                                                "fusions",
+                                               "pytorch_modules",
                                                "fp8_modules",
                                                "stack",
                                                "step_time_s",
@@ -183,9 +189,12 @@ std::string csv_line(const RunRow& row) {
                                         row.offload,
                                         row.gradient_dtype,
                                         row.optimizer_dtype,
+                                        row.main_weights,
                                         number(row.overlap_gradients),
+                                        number(row.loss_chunks),
                                         row.cuda_graph,
                                         row.fusions,
+                                        row.pytorch_modules,
                                         row.fp8_modules,
                                         row.stack,
                                         real(seconds),

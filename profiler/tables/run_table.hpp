@@ -31,14 +31,17 @@ struct RunRow {
   std::optional<std::int64_t> micro_batch = {}, global_batch = {}, sequence_length = {};
   std::string routing, dispatcher;
   std::optional<std::int64_t> dispatcher_sms = {};
-  std::string ep_overlap, recompute, recompute_layers, offload, gradient_dtype, optimizer_dtype;
+  std::string ep_overlap, recompute, recompute_layers, offload, gradient_dtype, optimizer_dtype, main_weights;
   std::optional<std::int64_t> overlap_gradients = {};  // 0 or 1
-  std::string cuda_graph, fusions, fp8_modules, stack;
+  std::optional<std::int64_t> loss_chunks = {};
+  std::string cuda_graph, fusions, pytorch_modules, fp8_modules, stack;
   std::optional<Seconds> step_time = {};
   std::optional<double> tokens_per_s_per_gpu = {};
   std::optional<Bytes> peak_memory = {};
-  std::string memory_counts;  // what the peak counts: "tensors", or "device" for all that the device has in use
-  std::string memory_unit;    // of the peak as printed, which `peak_memory` takes for GiB: "GiB", or "GB" for 1e9 bytes
+  /// What the peak counts: "tensors", with what the allocator holds between them "reserved", or "device" for all that
+  /// the device has in use.
+  std::string memory_counts;
+  std::string memory_unit;  // of the peak as printed, which `peak_memory` takes for GiB: "GiB", or "GB" for 1e9 bytes
   RunOutcome outcome = RunOutcome::Ok;
   std::vector<std::string> groups = {};  // "delta:overlap", "rank:schedules" ...
   std::string source, notes;

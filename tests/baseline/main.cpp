@@ -59,7 +59,7 @@ Predicted predicted(const RandomPlan& plan) {
   line("compute", compute.value());
   line("links", links.value());
   line("lower bound", lower_bound.value());
-  const auto& [weights, gradients, optimizer, activations, working, runtime, host, stage] =
+  const auto& [weights, gradients, optimizer, activations, working, runtime, host, stage, fragments] =
       iteration_memory({s.model, s.workload, s.cluster}, plan.candidate, program);
   line("weights", weights.value());
   line("gradients", gradients.value());

@@ -100,7 +100,9 @@ mode = "selective"  # ["none", "selective", "full"]
   CHECK(job.plan.candidate.degrees == Degrees{.dp = 16, .edp = 2, .ep = 8});
   CHECK(read_inputs(job.plan.inputs).workload.global_batch == 32);
   CHECK(read_inputs(job.plan.inputs).workload.zero_stage == 3);
-  CHECK(says(job.approximations, "activation_checkpoint.mode selective"));
+  CHECK(job.plan.candidate.recompute == Recompute::PerOperation);
+  CHECK(read_inputs(job.plan.inputs).workload.main_weights == MainWeights::Only);
+  CHECK(read_inputs(job.plan.inputs).workload.pytorch_modules == PyTorchModules::Eager);
   const ImportedPlan other =
       imported("torchtitan",
                "CONFIG_FILE=train.toml\ncat > train.toml <<'END'\n" + toml +

@@ -170,7 +170,8 @@ TEST_CASE("A plan that is exported to TorchTitan is imported as the same plan", 
   c.degrees = {.pp = 2, .dp = 16, .tp = 2, .edp = 4, .ep = 8};
   c.sequence_parallel = true;
   c.recompute = Recompute::Full;
-  check_round_trip("torchtitan", model, c, {"workload.precision=fp8_current", "workload.zero_stage=2"}, {});
+  check_round_trip("torchtitan", model, c,
+                   {"workload.precision=fp8_current", "workload.zero_stage=2", "workload.main_weights=separate"}, {});
   c.virtual_stages = 2;
   c.degrees.edp = 2;
   c.degrees.esp = 2;
@@ -181,7 +182,12 @@ TEST_CASE("A plan that is exported to TorchTitan is imported as the same plan", 
   if (model == "mixtral_8x7b") flat.degrees = {.dp = 64, .edp = 8, .ep = 8};
   flat.all_to_all = flat.degrees.ep > 8 ? "node_dedup" : "linear";
   flat.micro_batch = 2;
-  check_round_trip("torchtitan", model, flat, {"workload.dtype=fp32", "workload.global_batch=1024"}, {});
+  check_round_trip("torchtitan", model, flat,
+                   {"workload.dtype=fp32", "workload.main_weights=separate", "workload.global_batch=1024"}, {});
+  check_round_trip("torchtitan", model, flat,
+                   {"workload.main_weights=none", "workload.gradient_dtype=bf16", "workload.optimizer_dtype=bf16",
+                    "workload.global_batch=1024"},
+                   {});
 }
 
 TEST_CASE("A plan that is exported to a server is imported as the same plan", "[slow]") {

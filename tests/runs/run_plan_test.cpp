@@ -85,6 +85,31 @@ TEST_CASE("An old Megatron-Core fuses less") {
   CHECK(fusions("Megatron-Core").has(Fusion::Router));
 }
 
+TEST_CASE("torchtitan's rows have FSDP2's weights, and the fusions of eager or compiled modules") {
+  RunRow r = row();
+  r.stack = "torchtitan 2026-08";
+  r.zero = 3;
+  CHECK(planned(r).workload.main_weights == MainWeights::Only);
+  r.main_weights = "none";
+  r.pytorch_modules = "eager";
+  r.loss_chunks = 8;
+  r.memory_counts = "reserved";
+  r.peak_memory = Bytes(1e9);
+  const RunPlan eager = planned(r);
+  CHECK(eager.workload.main_weights == MainWeights::None);
+  CHECK(eager.workload.pytorch_modules == PyTorchModules::Eager);
+  CHECK(eager.workload.fusions == usual_fusions(PyTorchModules::Eager));
+  CHECK_FALSE(eager.workload.fusions.has(Fusion::CrossEntropy));
+  CHECK(eager.workload.loss_chunks == 8);
+  CHECK(eager.memory_counts == MemoryCounts::Reserved);
+  r.pytorch_modules = "compiled";
+  CHECK(planned(r).workload.fusions == usual_fusions(PyTorchModules::Compiled));
+  CHECK(planned(r).workload.fusions.has(Fusion::CrossEntropy));
+  r.zero = 1;
+  r.main_weights = "";
+  CHECK(planned(r).workload.main_weights == MainWeights::Separate);
+}
+
 TEST_CASE("A graph of an iteration whose experts drop no tokens has their fused products") {
   RunRow r = row();
   r.stack = "Megatron-Bridge 26.08";

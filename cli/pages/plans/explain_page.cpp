@@ -151,7 +151,8 @@ std::string memory_table(const Explanation& e) {
   const std::size_t stages = e.prediction.program.stages.size();
   std::string out = fmt::format("\n  Memory of the fullest GPU{}\n\n",
                                 stages > 1 ? fmt::format(" (stage {} of {})", m.stage + 1, stages) : "");
-  out += labelled("in use", memory_text(m, e.plan.cluster));
+  out += labelled("in use", memory_text(m, e.plan.cluster) +
+                                tightness_text(m.total(), e.plan.cluster.memory_per_rank(), e.plan.inputs.workload));
   constexpr std::size_t kMost = 8;
   constexpr const char* kRow = "  {:<24} {:<28} {:>10} {:>6} {:>10}\n";
   Bytes rest;

@@ -85,7 +85,8 @@ std::string plan_details(const PlanReport& r) {
   const planner::Prediction& p = r.predictions.front();
   std::string out = "\n  Details\n\n";
   out += accuracy_line(r.inputs);
-  out += labelled("memory", memory_text(p.memory, r.cluster));
+  out += labelled("memory", memory_text(p.memory, r.cluster) +
+                                tightness_text(p.memory.total(), r.cluster.memory_per_rank(), r.inputs.workload));
   out +=
       labelled("this schedule", fmt::format("cannot take less than {} ({}): gap {:.2f}%", human(p.estimate.lower_bound),
                                             p.estimate.bound_by, 100 * p.schedule_gap()));

@@ -55,10 +55,11 @@ std::string answer_lines(const PlanReport& r) {
   const Bytes capacity = r.cluster.memory_per_rank();
   std::string out = labelled("run", run_text(c));
   out += labelled("speed", speed_text(p));
-  out += labelled("memory", fmt::format("{} of {} GiB per {} ({:.0f}%), recompute {}{}{}", gib(p.memory.total()),
-                                        gib(capacity), r.cluster.ranks_per_gpu > 1 ? "rank" : "GPU",
-                                        100 * (p.memory.total() / capacity), name_of(c.recompute),
-                                        host_memory_text(p.memory), tightness_text(p.memory.total(), capacity)));
+  out += labelled("memory",
+                  fmt::format("{} of {} GiB per {} ({:.0f}%), recompute {}{}{}", gib(p.memory.total()), gib(capacity),
+                              r.cluster.ranks_per_gpu > 1 ? "rank" : "GPU", 100 * (p.memory.total() / capacity),
+                              name_of(c.recompute), host_memory_text(p.memory),
+                              tightness_text(p.memory.total(), capacity, r.inputs.workload)));
   out += labelled("losses", fmt::format("exposed communication {} ({} of the step), bubble {}{}", human(exposed),
                                         in_percent(step > Seconds(0) ? exposed / step : 0), in_percent(p.bubble()),
                                         launches_text(r)));

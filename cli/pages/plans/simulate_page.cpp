@@ -15,7 +15,8 @@ std::string simulate_page(const planner::Plan& plan, const planner::Inputs& inpu
                                                 : ", where the plan predicts " + human(plan.makespan.seconds())));
   out += accuracy_line(inputs);
   out += fmt::format("  bound          {} ({})\n", human(p.estimate.lower_bound), p.estimate.bound_by);
-  out += labelled("memory", memory_text(p.memory, cluster));
+  out += labelled("memory", memory_text(p.memory, cluster) +
+                                tightness_text(p.memory.total(), cluster.memory_per_rank(), inputs.workload));
   out += '\n' + stream_table(p) + '\n' + link_table(p, cluster.topology, 5);
   const std::vector<std::string> warnings = pricing_warnings(cluster, p.program);
   if (!warnings.empty()) out += '\n';

@@ -48,14 +48,14 @@ std::string accuracy_file(const std::vector<ScoreReport>& reports) {
     return it->second;
   };
   std::string files;
-  std::vector<profiler::ScoredRun> stated;
+  std::vector<profiler::ScoredRun> of_frameworks, of_pytorch;  // whose work is stated
   for (const ScoreReport& report : reports) {
     if (!report.runs) {
       wrong.add({report.file}, "", "is no table of runs, of which alone --accuracy makes a file");
       continue;
     }
-    const std::vector<profiler::ScoredRun> with = profiler::with_stated_work(report.runs->table, report.runs->rows);
-    stated.insert(stated.end(), with.begin(), with.end());
+    for (const profiler::ScoredRun& run : profiler::with_stated_work(report.runs->table, report.runs->rows))
+      (report.runs->table[run.row].pytorch_modules.empty() ? of_frameworks : of_pytorch).push_back(run);
     files += ' ' + std::filesystem::path(report.file).filename().string();
     for (const profiler::ScoredRun& run : report.runs->rows) {
       if (!run.has_error()) continue;
@@ -81,8 +81,10 @@ std::string accuracy_file(const std::vector<ScoreReport>& reports) {
   }
   Node document = Node::map();
   document.set("accuracy", std::move(list));
-  if (const profiler::RunSummary s = profiler::summarise(stated); s.memory_rows > 0)
-    document.set("memory", memory_node(s));
+  for (const auto& [key, stated] : {std::pair("memory", &of_frameworks), std::pair("pytorch_memory", &of_pytorch)}) {
+    if (const profiler::RunSummary s = profiler::summarise(*stated); s.memory_rows > 0)
+      document.set(key, memory_node(s));
+  }
   return fmt::format("# Errors of predicted iterations (docs/trust.md), by `moeplan score{} --accuracy FILE`.\n{}",
                      files, to_yaml(document));
 }

@@ -51,35 +51,40 @@ bool is_launched(const Operation& operation) {
          !std::holds_alternative<Launches>(operation.work);
 }
 
+constexpr std::int64_t kWhole = 1000, kKernel = 100;
+
+bool is_all_pytorch(const Workload& workload) { return workload.pytorch_modules != PyTorchModules::None; }
+
 /// The host's work for an operation, in thousandths of that for a product, which a module launches.
 ///
 /// PyTorch's kernels for any operands, called apart from a module, take a tenth each. Published (TransformerEngine,
 /// thread 2053, a forward pass of torch.nn.Linear): 13.5 us on the host of an H100, 37 us on GB200, of 179 and 237 us
 /// an operation. Measured on the host of an H200 (docs/runs.md, "The host"): 0.6 to 1.1 times as long as that.
-std::int64_t thousandths_of(const Operation& operation) {
-  constexpr std::int64_t kWhole = 1000, kKernel = 100;
+std::int64_t thousandths_of(const Operation& operation, bool is_all_pytorch) {
   constexpr std::array kOfPyTorch{Kernel::GeneralPass, Kernel::ScatterAdd, Kernel::IndexAdd};
   const auto* kernel = std::get_if<Kernel>(&operation.work);
-  const bool is_apart = kernel && std::find(kOfPyTorch.begin(), kOfPyTorch.end(), *kernel) != kOfPyTorch.end();
+  const bool is_apart =
+      is_all_pytorch || (kernel && std::find(kOfPyTorch.begin(), kOfPyTorch.end(), *kernel) != kOfPyTorch.end());
   return (is_apart ? std::min(kWhole, kKernel * operation.kernels) : kWhole) / operation.parts;
 }
 
-std::int64_t launched_thousandths(const Block& block, const CudaGraphs& graphs) {
+std::int64_t launched_thousandths(const Block& block, const Workload& workload) {
   std::int64_t out = 0;
   for (const Operation& operation : block.operations) {
-    if (is_launched(operation) && !is_captured(operation, graphs)) out += thousandths_of(operation);
+    if (is_launched(operation) && !is_captured(operation, workload.cuda_graphs))
+      out += thousandths_of(operation, is_all_pytorch(workload));
   }
   return out;
 }
 
 }  // namespace
 
-std::int64_t launched_operations(const Block& block, const CudaGraphs& graphs) {
-  return (launched_thousandths(block, graphs) + 500) / 1000;
+std::int64_t launched_operations(const Block& block, const Workload& workload) {
+  return (launched_thousandths(block, workload) + 500) / 1000;
 }
 
-std::int64_t launched_at_least(const Block& block, const CudaGraphs& graphs) {
-  return launched_thousandths(block, graphs) / 1000;
+std::int64_t launched_at_least(const Block& block, const Workload& workload) {
+  return launched_thousandths(block, workload) / 1000;
 }
 
 std::int64_t checkpoints(const ModelSpec& model, const LayerSpec& layer, const Recompute& recompute,
@@ -100,6 +105,10 @@ std::int64_t checkpoints(const ModelSpec& model, const LayerSpec& layer, const R
   add(RecomputeModule::Moe, GraphModule::Moe, is_moe);
   add(RecomputeModule::SharedExperts, GraphModule::MoeRouter, is_moe);
   return out;
+}
+
+std::int64_t launched_updates(std::int64_t tensors, const Workload& workload) {
+  return is_all_pytorch(workload) ? tensors * kKernel / kWhole : tensors;
 }
 
 std::int64_t updated_tensors(const Program& program, const Block& backward) {

@@ -138,6 +138,7 @@ void write_layer_backward(LoweringContext& context, const ModelUnit& unit, const
   // FlashAttention stores no scores in any case, and its backward FLOPs include their recomputation.
   const bool norms_again = recompute.has(RecomputeModule::Layernorm);
   if (has_ffn(layer)) {
+    if (has_mixer(layer)) d.output_again("x", mid);
     if (norms_again) d.read_residual(mid, "ffn.in");
     write_ffn_backward(context, unit, copies, block, d);
     d.read_residual_backward(mid, "ffn.in", "d.ffn.x");
@@ -145,6 +146,7 @@ void write_layer_backward(LoweringContext& context, const ModelUnit& unit, const
   if (!has_mixer(layer)) return;
   if (norms_again) d.read_residual("x", "attn.in");
   if (recompute.has(RecomputeModule::MlaUpProjection)) d.latent_up_projections();
+  d.heads_again();
   if (recompute.has(RecomputeModule::CoreAttention)) d.attention_core(DenseParts::CorePass::Again);
   d.mixer_backward("x");
 }

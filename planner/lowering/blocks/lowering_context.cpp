@@ -59,6 +59,7 @@ MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, Recompu
                  .encoding = workload_.encoding,
                  .weighs_in_experts = workload_.gate_weights == GateWeights::InExperts,
                  .has_megatron_kernels = moeplan::has_megatron_kernels(workload_),
+                 .eager = workload_.pytorch_modules == PyTorchModules::Eager,
                  .host_reads_loads = trains() && !workload_.capacity_factor &&
                                      !workload_.cuda_graphs.has(GraphModule::WholeIteration) &&
                                      !run.all_to_all->is_fused(),
@@ -79,7 +80,7 @@ MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, Recompu
 
 MoeLayer LoweringContext::executed_layer(const Moe& moe, std::size_t routing, std::int64_t tokens) {
   MoeLayer layer = moe_layer(moe, routing, recompute(), tokens);
-  layer.has_megatron_kernels = layer.host_reads_loads = layer.keeps_activation_inputs_in_fp8 = false;
+  layer.has_megatron_kernels = layer.host_reads_loads = layer.keeps_activation_inputs_in_fp8 = layer.eager = false;
   layer.fusions = Fusions::Default;
   return layer;
 }

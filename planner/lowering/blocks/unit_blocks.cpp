@@ -20,7 +20,10 @@ BlockId UnitBlocks::pass(std::size_t index, bool forward, const UnitDuties& duti
   if (duties.reduces || duties.reduces_preceding) name += ", reducing gradients";
   BlockBuilder block(context_.program(), name);
   const ReplicaParts replicas = context_.replica_parts(block);
-  if (duties.waits_for_weights) replicas.wait(OpClass::WeightGather);
+  if (duties.waits_for_weights) {
+    replicas.wait(OpClass::WeightGather);
+    replicas.copy_out(unit.parameters);
+  }
   if (duties.gathers) replicas.gather_weights(units_[*duties.gathers].parameters);
   if (duties.reduces_preceding) replicas.reduce_gradients(units_[*duties.reduces_preceding].parameters);
   const std::vector<OffloadedModule>& away = offloaded(index);
@@ -29,7 +32,7 @@ BlockId UnitBlocks::pass(std::size_t index, bool forward, const UnitDuties& duti
   forward ? copy_to_host(away, block) : copy_from_host(away, block);
   if (duties.reduces) replicas.reduce_gradients(unit.parameters);
   const CudaGraphs& graphs = context_.workload().cuda_graphs;
-  launch(launched_operations(block.block(), graphs) +
+  launch(launched_operations(block.block(), context_.workload()) +
              (unit.layer ? checkpoints(context_.model(), *unit.layer, unit.recompute, graphs) : 0),
          block);
   const BlockId id = forward ? block.finish(std::nullopt, known.forward) : block.finish(known.forward);
@@ -151,7 +154,7 @@ BlockId UnitBlocks::update(const std::vector<std::size_t>& units) {
   write_optimizer(context_, sum, block);
   std::int64_t tensors = 0;
   for (const std::size_t u : units) tensors += tensors_of(u);
-  launch(tensors, block);
+  launch(launched_updates(tensors, context_.workload()), block);
   updates_.emplace_back(sum, block.finish());
   return updates_.back().second;
 }

@@ -267,7 +267,7 @@ TEST_CASE("Wrong values are refused with their key") {
       {"plan", "schedule_bound_s: ", "schedule_bound_s: nan # ", "schedule_bound_s"},
       {"plan", "placement: contiguous", "placement: nowhere", "placement"},
       {"plan", "num_experts: 32", "num_experts: -32", "num_experts"},
-      {"plan", "memory: 80 GB", "memory: 80", "memory"},
+      {"plan", "memory: 79.2 GiB", "memory: 79.2", "memory"},
       {"plan", "global_batch: 256", "global_batch: 255", "decision"},
       {"config", "\"hidden_size\": 256", "\"hidden_size\": 1e18", "hidden_size"},
       {"config", "\"hidden_size\": 256", "\"hidden_size\": 1000000000000000000", "hidden_size"},

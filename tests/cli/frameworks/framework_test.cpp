@@ -27,7 +27,7 @@ TEST_CASE("plan --framework says what it runs, and what one would have to implem
 
 TEST_CASE("A plan goes to Megatron-LM and back unchanged") {
   const Cli cli;
-  REQUIRE(cli.run(with(kPlan, {"--framework", "megatron", "-o", "plan.yaml"})).code == 0);
+  REQUIRE(cli.run(with(kPlan, {"--framework", "megatron", "--all-to-all", "deepep", "-o", "plan.yaml"})).code == 0);
   const Ran exported = cli.run({"export", "plan.yaml", "--to", "megatron", "-o", "run.sh"});
   CHECK(exported.code == 0);
   CHECK_THAT(exported.out, Catch::Contains("start it with: sbatch run.sh"));

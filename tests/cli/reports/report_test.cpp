@@ -143,7 +143,7 @@ TEST_CASE("a plan's report has the numbers of explain, in one file, and the same
     CHECK(Json::parse(page.substr(from, page.find("</script>", from) - from)) == expected);
   }
   SECTION("all stages, and the microbatches of each by number") {
-    for (const char* text : {">stage 0</text>", ">stage 3</text>", "capacity 74.51 GiB"}) {
+    for (const char* text : {">stage 0</text>", ">stage 3</text>", "capacity 79.20 GiB"}) {
       CAPTURE(text);
       CHECK(contains(page, text));
     }

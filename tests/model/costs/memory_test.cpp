@@ -135,13 +135,27 @@ TEST_CASE("weights, gradients and optimizer states") {
     CHECK(m.gradients.value() == Approx(4 * shares));
     CHECK(m.optimizer.value() == Approx(12 * shares));
   }
-  SECTION("ZeRO stage 3 divides the weights too, but for the layer that is gathered") {
+  const double layer = (kAttention + 8 * kHidden + 2 * kHidden) / 2 * 7 / 8 + kExpert / 2;  // the others' shares of it
+  SECTION("ZeRO stage 3 divides the weights too, but for two layers that are gathered, and gradients of one") {
     w.zero_stage = 3;
     const MemoryUse m = states(w, degrees);
-    const double layer_dense = (kAttention + 8 * kHidden + 2 * kHidden) / 2;
-    CHECK(m.weights.value() == Approx(2 * (shares + layer_dense * 7 / 8 + kExpert / 2)));
-    CHECK(m.gradients.value() == Approx(4 * shares));
+    CHECK(m.weights.value() == Approx(2 * (shares + 2 * layer)));
+    CHECK(m.gradients.value() == Approx(4 * (shares + layer)));
     CHECK(m.optimizer.value() == Approx(12 * shares));
+  }
+  SECTION("FSDP2: weights in fp32 only, a layer copied out of two buffers, its gradients into one") {
+    w.zero_stage = 3;
+    w.main_weights = MainWeights::Only;
+    const MemoryUse m = states(w, degrees);
+    CHECK(m.weights.value() == Approx(4 * shares + 2 * 3 * layer));
+    CHECK(m.gradients.value() == Approx(4 * shares + (4 + 2) * layer));
+    CHECK(m.optimizer.value() == Approx(8 * shares));
+  }
+  SECTION("all in 16 bits, without main weights") {
+    w.main_weights = MainWeights::None;
+    w.gradient_dtype = w.optimizer_dtype = Dtype::Bf16;
+    const MemoryUse m = states(w, degrees);
+    CHECK(m.total().value() == (2 + 2 + 2 * 2) * (dense + expert));
   }
   SECTION("context-parallel ranks are replicas of the dense part") {
     w.zero_stage = 2;

@@ -1,6 +1,7 @@
 #include "model/workload/workload.hpp"
 
 #include <catch2/catch.hpp>
+#include <regex>
 
 #include "tests/support/checks.hpp"
 
@@ -181,6 +182,30 @@ TEST_CASE("Fusions are Megatron-Core's unless the workload says otherwise") {
   CHECK(read_error(in_mxfp8 + "fp8_activation_inputs: true\n") ==
         "f:12:24: fp8_activation_inputs: of experts whose products activate (grouped_mlp) stay as they are; expected "
         "false");
+}
+
+TEST_CASE("What the optimizer updates, and PyTorch's own modules and loss by chunks, are of training") {
+  const Workload plain = read(kPlain);
+  CHECK(plain.main_weights == MainWeights::Separate);
+  CHECK(plain.loss_chunks == 1);
+  CHECK(plain.pytorch_modules == PyTorchModules::None);
+  CHECK(optimizer_bytes(plain) == 12);
+  const std::string sharded = std::regex_replace(kPlain, std::regex("zero_stage: [0-3]"), "zero_stage: 3");
+  const Workload titan = read(sharded + "main_weights: only\nloss_chunks: 8\npytorch_modules: compiled\n");
+  CHECK(titan.main_weights == MainWeights::Only);
+  CHECK(titan.loss_chunks == 8);
+  CHECK(titan.pytorch_modules == PyTorchModules::Compiled);
+  CHECK(weight_bytes(titan) == 4);
+  CHECK(optimizer_bytes(titan) == 8);
+  CHECK(read_workload(workload_document(titan)) == titan);
+  CHECK(read_error(kPlain + "main_weights: only\n").find("expected separate or none, or zero_stage 3") !=
+        std::string::npos);
+  CHECK(read_error(sharded + "main_weights: only\noffload: optimizer\n").find("main_weights: separate") !=
+        std::string::npos);
+  CHECK(read_error(kPlain + "pytorch_modules: eager\ngate_weights: in_experts\n").find("expected none") !=
+        std::string::npos);
+  CHECK(read_error(kPlain + "loss_chunks: 0\n").find("loss_chunks") != std::string::npos);
+  CHECK(read_error(kPlain + "main_weights: onely\n").find("did you mean \"only\"?") != std::string::npos);
 }
 
 TEST_CASE("What is in host memory is a set of modules, of training") {

@@ -258,8 +258,9 @@ TEST_CASE("recomputed modules are computed in backward and not kept") {
   };
   constexpr double kBytes = 4, kLayers = 4, tokens = 32;  // one sequence a microbatch
   const double none = kept("none");
-  CHECK(none == kept("core_attn"));  // the output projection keeps its input
-  CHECK(none - kept("mla_up_proj") == kLayers * tokens * 4 * ((16 + 8) + (16 + 16)) * kBytes);
+  CHECK(none == kept("core_attn"));                          // the output projection keeps its input
+  constexpr double kHeads = 4 * ((16 + 8) + (16 + 8) + 16);  // queries, keys and values
+  CHECK(none - kept("mla_up_proj") == kLayers * tokens * kHeads * kBytes);
   CHECK(none - kept("layernorm") == kLayers * 2 * tokens * kM * kBytes);
   CHECK(none - kept("moe_act") == kLayers / 2 * 2 * tokens * kH * kBytes);
   CHECK(none - kept("mlp") == kLayers / 2 * tokens * (2 + 1) * kH * kBytes);
@@ -268,7 +269,7 @@ TEST_CASE("recomputed modules are computed in backward and not kept") {
   SECTION("queries without a latent are computed again from the hidden state") {
     std::get<LatentAttention>(model.attention).q_lora_rank = 0;
     const double direct = kept("none");
-    CHECK(direct - kept("mla_up_proj") == kLayers * tokens * 4 * ((16 + 8) + (16 + 16)) * kBytes);
+    CHECK(direct - kept("mla_up_proj") == kLayers * tokens * kHeads * kBytes);
   }
   SECTION("a matrix of attention that is not fused is kept, or computed again") {
     w.fusions = Fusions{Fusion::Router};
@@ -277,6 +278,12 @@ TEST_CASE("recomputed modules are computed in backward and not kept") {
     w.fusions = Fusions::Default;
   }
   CHECK(kept("full") < kept("core_attn+mla_up_proj+layernorm+moe+mlp+shared_experts"));
+  SECTION("of whole layers, only their inputs are kept, with norms of queries and keys too") {
+    const double latent = kept("full");
+    model.attention = HeadAttention{
+        .num_heads = 4, .num_kv_heads = 4, .head_dim = 16, .bias = false, .qk_norm = true, .sinks = false};
+    CHECK(kept("full") == latent);
+  }
 }
 
 TEST_CASE("Layers can be recomputed by number, or the first ones of each part") {

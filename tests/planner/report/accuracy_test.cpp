@@ -52,6 +52,7 @@ TEST_CASE("A file of accuracies is read strictly") {
   CHECK_FALSE(read(iterations).memory.has_value());
   const MemoryAccuracy memory = read(iterations + "memory: {runs: 13, p90: 0.03}").memory.value();
   CHECK((memory.runs == 13 && memory.p90 == 0.03));
+  CHECK(read(iterations + "pytorch_memory: {runs: 5, p90: 0.1}").pytorch_memory->runs == 5);
   CHECK_THAT(error_of([&] { (void)read(iterations + "memory: {runs: 0, mape: 1}"); }),
              Catch::Contains("memory.runs") && Catch::Contains("memory.p90") && Catch::Contains("memory.mape"));
   const std::string error =

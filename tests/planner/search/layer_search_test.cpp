@@ -144,7 +144,7 @@ TEST_CASE("Whatever way rows travel, the layer takes no less than its work witho
     least.schedule = p.run.schedule;
     least.pipeline_degree = p.run.schedule->pipeline_degrees(c.candidate.degrees, 4).front();
     const Program program =
-        without_exchange(lower_moe_layer(c.moe, c.hidden_size, c.tokens, c.workload, least, kLayerPerNode), {});
+        without_exchange(lower_moe_layer(c.moe, c.hidden_size, c.tokens, c.workload, least, kLayerPerNode), c.workload);
     for (const Block& block : program.blocks) {
       for (const Operation& operation : block.operations) {
         CHECK(operation.op_class != OpClass::Dispatch);

@@ -149,8 +149,8 @@ struct WorkloadLimits {
 /// gate_weights: at_sources by default.
 /// expert_layout: merged by default. cuda_graph: none by default, full_iteration, or modules joined by "+"
 /// (GraphModule). fusions: Fusions::Default, none, or fusions joined by "+" (Fusion), norm_quantise with precision
-/// mxfp8; written only if they differ from the default. eager: false by default, to train with gate_weights at_sources;
-/// written only if it is true. fp8_activation_inputs: false by default, to train; written only if it is true.
+/// mxfp8; written only if they differ from the default. pytorch_modules: none by default, compiled or eager, with
+/// gate_weights at_sources; written only if not none. fp8_activation_inputs: false by default; written only if true.
 /// fp8_modules: none by default, or modules joined by "+" (Fp8Module), with a recipe in 8 bits; written only if there
 /// are any. offload: none by default, or modules joined by "+" (OffloadModule), to train; written only if there are
 /// any. mtp_layers: 0 by default, to train, at most those of the model; written only if there are any. codecs: the

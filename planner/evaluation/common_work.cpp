@@ -256,8 +256,12 @@ CommonWork::Passes CommonWork::launched(const LoweredPasses& all, const LoweredP
   const auto sums = [&](const std::vector<BlockId>& of_all, const std::vector<BlockId>& of_dense) {
     std::vector<double> before{0.0};
     for (std::size_t i = 0; i < of_all.size(); ++i) {
-      const Launches launches{launches_of_experts(all.program.blocks[of_all[i].index()], problem_.workload()) +
-                              launches_of(dense.program.blocks[of_dense[i].index()])};
+      // Both rounded down, since the sum of a layer's is what is rounded.
+      const Workload& workload = problem_.workload();
+      const Block& rest = dense.program.blocks[of_dense[i].index()];
+      const std::int64_t rounded = launched_operations(rest, workload) - launched_at_least(rest, workload);
+      const Launches launches{launches_of_experts(all.program.blocks[of_all[i].index()], workload) + launches_of(rest) -
+                              rounded};
       before.push_back(before.back() + host_time(problem_.cluster().gpu, launches).value());
     }
     return before;

@@ -25,8 +25,7 @@ namespace moeplan::planner {
 /// A Program of a candidate with_least_exchange() without its MoE layers' communication, codecs and row permutation;
 /// the host still launches them. A lower bound of the result holds for every Program that differs from the given one
 /// only in how rows travel between sources and experts (all-to-all, number of chunks, codecs), provided that its matrix
-/// products take no less time: the work that these choices move or overlap is omitted here. `graphs` are the
-/// workload's.
+/// products take no less time: the work that these choices move or overlap is omitted here.
 [[nodiscard]] Program without_exchange(Program program, const Workload& workload);
 
 /// Lower bounds on iterations that need no Program of the iteration. Of each unit of the model, one microbatch's passes

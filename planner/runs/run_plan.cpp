@@ -73,7 +73,8 @@ Fusions usual_fusions(const RunRow& row, bool captures_dropless_experts) {
 
 /// PyTorch's FSDP2, whose mixed precision keeps weights in fp32 only.
 bool has_fsdp2(const RunRow& row) {
-  return row.zero == 3 && (contains(row.stack, "torchtitan") || contains(row.stack, "prime-rl"));
+  return row.zero == 3 && row.precision != "fp32" &&
+         (contains(row.stack, "torchtitan") || contains(row.stack, "prime-rl"));
 }
 
 /// The columns whose words are those of a workload, and which have no default of a stack.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "model/costs/estimate.hpp"
+#include "planner/evaluation/common_work.hpp"
 #include "planner/evaluation/evaluation.hpp"
 #include "planner/lowering/blocks/launches.hpp"
 #include "planner/lowering/lower.hpp"
@@ -188,6 +189,36 @@ TEST_CASE("Selective checkpoints keep a layer's input, queries, values, and what
     CHECK(count(p, "key projection") == 2);
     CHECK(count(p, "attention_out projection") == 2 * 2);
     CHECK(count(p, "rotary") == 3 * 2);
+  }
+}
+
+TEST_CASE("Bounds hold for PyTorch's own modules, whose launches are fractions of an operation") {
+  for (const std::int64_t micro_batch : {1, 2}) {
+    for (const PyTorchModules modules : {PyTorchModules::Compiled, PyTorchModules::Eager}) {
+      for (const std::int64_t chunks : {1, 4}) {
+        for (const std::string recompute : {"none", "full", "moe+layernorm+projections"}) {
+          Small s = case_of(recompute);
+          s.workload.global_batch = 8;
+          s.workload.main_weights = MainWeights::Only;
+          s.workload.pytorch_modules = modules;
+          s.workload.loss_chunks = chunks;
+          for (const double host : {1e-6, 3e-4}) {
+            s.cluster.gpu.host_time_per_operation = Seconds(host);
+            Candidate c = replicas();
+            c.micro_batch = micro_batch;
+            c.recompute = *s.workload.recompute;
+            CAPTURE(micro_batch, chunks, recompute, host);
+            const Problem problem(s.model, s.workload, s.cluster);
+            CommonWork common(problem);
+            const double makespan = simulated_makespan(problem, c).seconds().value();
+            CHECK(common.rough_bound(c).value() <= makespan);
+            CHECK(common.bound(c).value() <= makespan);
+            const Evaluation e = evaluate(problem, c, Depth::Extrapolation);
+            CHECK(e.evaluated.estimate.lower_bound.value() <= makespan);
+          }
+        }
+      }
+    }
   }
 }
 

@@ -36,7 +36,7 @@ std::vector<std::string> known_values(Decision decision) {
     case Decision::Overlaps: return {"ep_overlap", "delay_wgrad"};
     case Decision::Recompute:
       names = all_names<RecomputeModule>(kRecomputeModuleNames);
-      names.emplace_back(kFirstLayers);
+      names.insert(names.end(), {std::string(kFirstLayers), std::string(kPerOperation)});
       break;
     case Decision::ZeroStages: return {"0", "1", "2", "3"};
     case Decision::Precisions: {
@@ -189,6 +189,8 @@ Framework read_framework(const Node& document, const std::string& version) {
 
 Recompute recomputed_by(const Framework& framework, const Recompute& recompute) {
   if (recompute.has(RecomputeModule::WholeLayer)) return recompute;
+  const bool has_operations = framework.has(FrameworkDecision::Recompute, kPerOperation);
+  if (recompute == Recompute::PerOperation && has_operations) return recompute;
   Recompute out;
   for (const auto& [module, name] : kRecomputeModuleNames) {
     if (recompute.has(module) && framework.has(FrameworkDecision::Recompute, name)) out.add(module);

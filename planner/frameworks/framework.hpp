@@ -130,6 +130,8 @@ struct Framework {
 
 /// The value of FrameworkDecision::Recompute with which whole layers can be those of RecomputedLayers::first_of_part.
 inline constexpr std::string_view kFirstLayers = "first_layers";
+/// The value of FrameworkDecision::Recompute for Recompute::PerOperation, in place of single modules.
+inline constexpr std::string_view kPerOperation = "per_operation";
 /// The modules of a recomputation that the framework recomputes. Selective is a set of ours, of which frameworks have
 /// parts.
 [[nodiscard]] Recompute recomputed_by(const Framework& framework, const Recompute& recompute);

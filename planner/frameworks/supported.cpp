@@ -91,6 +91,7 @@ std::vector<Recompute> recompute_levels(const Framework& framework) {
   std::vector<Recompute> levels{Recompute::None};
   if (const Recompute some = recomputed_by(framework, Recompute::Selective); !(some == Recompute::None))
     levels.push_back(some);
+  if (framework.has(Decision::Recompute, kPerOperation)) levels.push_back(Recompute::PerOperation);
   if (framework.has(Decision::Recompute, "full")) levels.push_back(Recompute::Full);
   return levels;
 }

@@ -175,7 +175,7 @@ TEST_CASE("A plan that is exported to TorchTitan is imported as the same plan", 
   c.virtual_stages = 2;
   c.degrees.edp = 2;
   c.degrees.esp = 2;
-  c.recompute = Recompute::None;
+  c.recompute = Recompute::PerOperation;
   check_round_trip("torchtitan", model, c, {"workload.sequence_length=2048", "workload.zero_stage=3"}, {});
   Candidate flat;
   flat.degrees = {.dp = 64, .edp = 4, .ep = 16};

@@ -249,12 +249,11 @@ void read_training(MapReader& reader, std::int64_t layers, Workload& w) {
 
 void read_main_weights(MapReader& reader, Workload& w) {
   w.main_weights = reader.choice_or<MainWeights>("main_weights", MainWeights::Separate, kMainWeightsNames);
-  if (w.main_weights != MainWeights::Separate && (w.mode == Mode::Forward || size_of(w.dtype) != 2))
-    reader.complain("main_weights", "is for training in 16 bits; expected separate");
-  else if (w.main_weights == MainWeights::Only && w.zero_stage < 3)
-    reader.complain("main_weights", fmt::format("only, but with zero_stage {} weights in 16 bits stay; expected "
-                                                "separate or none, or zero_stage 3",
-                                                w.zero_stage));
+  if (w.main_weights != MainWeights::Separate && w.mode == Mode::Forward)
+    reader.complain("main_weights", "is for training; expected separate");
+  // Weights in 16 bits stay in lower stages; weights in fp32 need no others.
+  const bool has_no_effect = size_of(w.dtype) != 2 || (w.main_weights == MainWeights::Only && w.zero_stage < 3);
+  if (has_no_effect) w.main_weights = MainWeights::Separate;
   w.loss_chunks = reader.integer_or("loss_chunks", 1, 1, kMostLossChunks);
   if (w.loss_chunks > 1 && w.mode == Mode::Forward) reader.complain("loss_chunks", "is for training; expected 1");
 }

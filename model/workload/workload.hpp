@@ -158,12 +158,12 @@ struct WorkloadLimits {
 /// default. capacity_factors: at most 64, in addition to a capacity_factor; none by default. recompute: none,
 /// selective, full, modules joined by "+" (RecomputeModule), or `auto`. recompute_layers: all by default, "first:N" or
 /// numbers (RecomputedLayers), if anything is recomputed; written only if not all. gradient_dtype and optimizer_dtype:
-/// fp32 by default. main_weights: separate by default; `only` with zero_stage 3 and a dtype of 16 bits; written only if
-/// not separate. loss_chunks: 1 by default, to train; written only if there are more. overlap_gradients: true by
-/// default, and wherever gradients are sharded (zero_stage 2 and 3), which are reduced as they appear; written only if
-/// it is false. recompute, zero_stage and optimizer may be omitted in a forward workload. sequence_length: a number, or
-/// `auto` for 4096 tokens, or the model's number of learned positions if that is smaller; a number that exceeds them is
-/// an error. At most 2^32 tokens.
+/// fp32 by default. main_weights: separate by default, and in place of `only` below zero_stage 3 or in fp32; written
+/// only if not separate. loss_chunks: 1 by default, to train; written only if there are more. overlap_gradients: true
+/// by default, and wherever gradients are sharded (zero_stage 2 and 3), which are reduced as they appear; written only
+/// if it is false. recompute, zero_stage and optimizer may be omitted in a forward workload. sequence_length: a number,
+/// or `auto` for 4096 tokens, or the model's number of learned positions if that is smaller; a number that exceeds them
+/// is an error. At most 2^32 tokens.
 [[nodiscard]] Workload read_workload(const Node& document, const WorkloadLimits& limits = {});
 
 /// Counts of layer `layer` for `sources` ranks with `tokens` tokens that select `top_k` experts each: every source's

@@ -315,12 +315,12 @@ class Mapping {
     if (!row_.peak_memory) return;
     const bool prints_allocator = is_megatron(row_.stack) && !row_.stack.empty() && !contains(row_.stack, "Primus");
     const std::string counts = value("memory_counts", row_.memory_counts, prints_allocator ? "tensors" : "device");
-    if (counts != "tensors" && counts != "reserved" && counts != "device")
+    const auto known =
+        std::find_if(kMemoryCounts.begin(), kMemoryCounts.end(), [&](const auto& c) { return c.second == counts; });
+    if (known == kMemoryCounts.end())
       return refuse("memory_counts",
                     fmt::format("{} is not known; one of tensors, reserved, device", in_quotes(counts)));
-    out_.memory_counts = counts == "tensors"    ? MemoryCounts::Tensors
-                         : counts == "reserved" ? MemoryCounts::Reserved
-                                                : MemoryCounts::Device;
+    out_.memory_counts = known->first;
     const std::string unit = value("memory_unit", row_.memory_unit, contains(row_.stack, "Bridge") ? "GB" : "GiB");
     if (unit != "GB" && unit != "GiB")
       return refuse("memory_unit", fmt::format("{} is not known; one of GiB, GB", in_quotes(unit)));

@@ -117,7 +117,7 @@ ExactRow exact_row(const std::string& name, std::int64_t ranks, std::int64_t nod
 
 std::vector<Case> cases() { return {rtx3090(), h100(true), h100(false)}; }
 
-std::vector<ExactRow> exact_rows() {
+std::vector<ExactRow> exact_rows(bool has_long) {
   std::vector<ExactRow> rows;
   const auto solve = [&](const char* objective, std::int64_t ranks, std::int64_t nodes, std::int64_t experts,
                          std::int64_t budget = kExactPlacementBudget) {
@@ -135,6 +135,7 @@ std::vector<ExactRow> exact_rows() {
     solve(machine, 4, 2, 16);
     solve(machine, 8, 2, 8);
     solve(machine, 8, 2, 16);
+    if (!has_long) continue;
     solve(machine, 8, 2, 24, kLongBudget);
     solve(machine, 8, 4, 24);
     solve(machine, 8, 1, 24, kShortBudget);

@@ -10,7 +10,7 @@ namespace moeplan::tests::check_test {
 
 using namespace moeplan::cli;
 
-TEST_CASE("One command profiles a machine, executes a suite and says whether predictions hold") {
+TEST_CASE("One command profiles a machine, executes a suite and says whether predictions hold", "[alone]") {
   if (!has_host_ranks()) {
     WARN("skipped: built without MPI");
     return;
@@ -29,7 +29,7 @@ TEST_CASE("One command profiles a machine, executes a suite and says whether pre
   CHECK(ran.code == (holds ? 0 : 1));
 }
 
-TEST_CASE("check is refused where ranks were started already") {
+TEST_CASE("check is refused where ranks were started already", "[alone]") {
   const Cli cli;
   ::setenv("OMPI_COMM_WORLD_RANK", "0", 1);
   ::setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
@@ -40,13 +40,13 @@ TEST_CASE("check is refused where ranks were started already") {
   CHECK(ran.err.find("check: starts its ranks itself: run it without srun, torchrun or mpirun") != std::string::npos);
 }
 
-TEST_CASE("check on parts of a GPU needs a GPU") {
+TEST_CASE("check on parts of a GPU needs a GPU", "[alone]") {
   const Ran ran = Cli().run({"check", "--backend", "host", "--gpu-parts", "50GB/s"}, kStrict);
   CHECK(ran.code == 2);
   CHECK(ran.err.find("--gpu-parts: is of --backend nccl") != std::string::npos);
 }
 
-TEST_CASE("Predictions hold where values, times, order and choice do") {
+TEST_CASE("Predictions hold where values, times, order and choice do", "[alone]") {
   const SuiteStatistics good{.executed = 9, .mape = 0.1, .correlation = 0.9, .regret = 0.01};
   CHECK(check_result(good).holds());
   SuiteStatistics s = good;

@@ -153,7 +153,7 @@ TEST_CASE("what profile refuses") {
         "nccl-tests; expected the lines that all_reduce_perf prints\n");
 }
 
-TEST_CASE("profile, plan and validate are one loop on CPU ranks") {
+TEST_CASE("profile, plan and validate are one loop on CPU ranks", "[alone]") {
   if (!std::filesystem::exists(std::filesystem::path(MOEPLAN_EXECUTABLE).parent_path() / "moeplan-host-worker")) {
     WARN("skipped: built without MPI");
     return;

@@ -96,7 +96,7 @@ class LongRun {
 
 }  // namespace
 
-TEST_CASE("Where a rank breaks, all end, and the rank and its operation are named") {
+TEST_CASE("Where a rank breaks, all end, and the rank and its operation are named", "[alone]") {
   if (!has_host_ranks()) {
     WARN("skipped: built without MPI");
     return;
@@ -136,7 +136,7 @@ TEST_CASE("Where a rank breaks, all end, and the rank and its operation are name
   }
 }
 
-TEST_CASE("Without mpirun it is said what is missing") {
+TEST_CASE("Without mpirun it is said what is missing", "[alone]") {
   if (!has_host_ranks()) {
     WARN("skipped: built without MPI");
     return;

@@ -24,7 +24,7 @@ std::string small_plan(const Cli& cli) {
 
 }  // namespace
 
-TEST_CASE("An MoE layer of a plan is executed on CPU ranks and compared with its prediction") {
+TEST_CASE("An MoE layer of a plan is executed on CPU ranks and compared with its prediction", "[alone]") {
   if (!has_host_ranks()) {
     WARN("skipped: built without MPI");
     return;
@@ -74,7 +74,7 @@ TEST_CASE("An MoE layer of a plan is executed on CPU ranks and compared with its
   }
 }
 
-TEST_CASE("A training step of a plan's layer is executed on CPU ranks and compared with its prediction") {
+TEST_CASE("A training step of a plan's layer is executed on CPU ranks and compared with its prediction", "[alone]") {
   if (!has_host_ranks()) {
     WARN("skipped: built without MPI");
     return;
@@ -141,7 +141,7 @@ TEST_CASE("A training step of a plan's layer is executed on CPU ranks and compar
   }
 }
 
-TEST_CASE("A suite executes many ways to run a layer") {
+TEST_CASE("A suite executes many ways to run a layer", "[alone]") {
   if (!has_host_ranks()) {
     WARN("skipped: built without MPI");
     return;
@@ -170,7 +170,7 @@ TEST_CASE("A suite executes many ways to run a layer") {
   }
 }
 
-TEST_CASE("What cannot be validated is said before anything runs") {
+TEST_CASE("What cannot be validated is said before anything runs", "[alone]") {
   const Cli cli;
   const std::string plan = small_plan(cli);
   const auto refused = [&](const std::vector<std::string>& more, const std::string& text) {

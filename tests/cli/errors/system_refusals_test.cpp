@@ -86,7 +86,7 @@ TEST_CASE("An output that cannot be written ends a command before its search") {
 TEST_CASE("Too little memory is said, whatever needs it first") {
   const Cli cli;
   int refused = 0;
-  for (rlim_t memory = 14 * kMiB; memory < 48 * kMiB; memory += kMiB) {
+  for (rlim_t memory = 14 * kMiB; memory < 48 * kMiB; memory += 5 * kMiB) {
     const Ran ran = cli.run({"reproduce", "parm"}, {.memory_bytes = memory});
     CAPTURE(memory, ran.code, ran.err);
     const bool is_loaders = ran.code == 127 && ran.err.find("loading shared libraries") != std::string::npos;

@@ -11,49 +11,44 @@ constexpr Kernel kStrided = Kernel::GeneralPass;  // halves of rows in which the
 
 }  // namespace
 
-void MoeParts::eager_pass(const char* name, std::vector<Slice> reads, std::vector<Slice> writes, Kernel pass,
-                          std::int64_t kernels) {
-  b_.then(launched_as(kernels, kernel(name, OpClass::Expert, pass, std::move(reads), std::move(writes))));
-}
-
 void MoeParts::eager_activation(const Path& path) {
   const auto half = [&](const char* name) { return hidden(name, shard_hidden(), path); };
   const Slice up = hidden("expert.up", up_columns(), path), activated = half("expert.activated");
-  if (!l_.moe.expert.gated) return eager_pass("activation", {up}, {activated});
+  if (!l_.moe.expert.gated) return expert_pass("activation", {up}, {activated});
   const Slice gate = half("expert.gate"), linear = half("expert.linear");
   if (!l_.moe.expert.clamped) {
-    eager_pass("silu", {up}, {gate});  // with the bytes of the other half, which is multiplied next
-    return eager_pass("multiply halves", {gate}, {activated});
+    expert_pass("silu", {up}, {gate});  // with the bytes of the other half, which is multiplied next
+    return expert_pass("multiply halves", {gate}, {activated});
   }
   const Slice sigmoid = half("expert.sigmoid"), gated = half("expert.gated");
-  eager_pass("clamp", {up}, {gate, linear}, kStrided, 2);
-  eager_pass("multiple of gate", {gate}, {sigmoid});
-  eager_pass("sigmoid", {sigmoid}, {sigmoid});
-  eager_pass("gate times sigmoid", {gate, sigmoid}, {gated});
-  eager_pass("multiply halves", {gated, gated, linear}, {activated});
+  expert_pass("clamp", {up}, {gate, linear}, kStrided, 2);
+  expert_pass("multiple of gate", {gate}, {sigmoid});
+  expert_pass("sigmoid", {sigmoid}, {sigmoid});
+  expert_pass("gate times sigmoid", {gate, sigmoid}, {gated});
+  expert_pass("multiply halves", {gated, gated, linear}, {activated});
 }
 
 void MoeParts::eager_activation_backward(const Path& path) {
   const auto half = [&](const char* name) { return hidden(name, shard_hidden(), path); };
   const Slice up = hidden("expert.up", up_columns(), path), d_up = hidden("d.expert.up", up_columns(), path);
   const Slice d = half("d.expert.activated");
-  if (!l_.moe.expert.gated) return eager_pass("activation backward", {d, up}, {d_up});
+  if (!l_.moe.expert.gated) return expert_pass("activation backward", {d, up}, {d_up});
   const Slice gate = half("expert.gate"), d_gate = half("d.expert.gate");
   if (!l_.moe.expert.clamped) {
-    eager_pass("multiply halves backward", {d, d, gate, up}, {d_gate}, Kernel::Copy, 2);
-    return eager_pass("silu backward", {d_gate}, {d_up});
+    expert_pass("multiply halves backward", {d, d, gate, up}, {d_gate}, Kernel::Copy, 2);
+    return expert_pass("silu backward", {d_gate}, {d_up});
   }
   const Slice linear = half("expert.linear"), sigmoid = half("expert.sigmoid"), gated = half("expert.gated");
   const Slice d_linear = half("d.expert.linear"), d_gated = half("d.expert.gated"),
               d_sigmoid = half("d.expert.sigmoid");
-  eager_pass("multiply halves backward", {d, linear, d, d, d, gated}, {d_gated, d_gated, d_linear}, Kernel::Copy, 3);
-  eager_pass("gate times sigmoid backward", {d_gated, sigmoid, d_gated, gate}, {d_gate, d_sigmoid}, Kernel::Copy, 2);
-  eager_pass("sigmoid backward", {d_sigmoid, sigmoid}, {d_sigmoid});
-  eager_pass("multiple of gate backward", {d_sigmoid}, {d_sigmoid});
-  eager_pass("sum of gate's gradients", {d_sigmoid, d_gate}, {d_gate});
-  eager_pass("clamp backward", {d_gate, d_linear, up}, {d_gate, d_linear}, kStrided, 2);
-  eager_pass("halves into zeros", {d_gate, d_linear}, {d_up, d_up, d_gate, d_linear}, kStrided, 4);
-  eager_pass("sum of halves", {d_up, d_up}, {d_up});
+  expert_pass("multiply halves backward", {d, linear, d, d, d, gated}, {d_gated, d_gated, d_linear}, Kernel::Copy, 3);
+  expert_pass("gate times sigmoid backward", {d_gated, sigmoid, d_gated, gate}, {d_gate, d_sigmoid}, Kernel::Copy, 2);
+  expert_pass("sigmoid backward", {d_sigmoid, sigmoid}, {d_sigmoid});
+  expert_pass("multiple of gate backward", {d_sigmoid}, {d_sigmoid});
+  expert_pass("sum of gate's gradients", {d_sigmoid, d_gate}, {d_gate});
+  expert_pass("clamp backward", {d_gate, d_linear, up}, {d_gate, d_linear}, kStrided, 2);
+  expert_pass("halves into zeros", {d_gate, d_linear}, {d_up, d_up, d_gate, d_linear}, kStrided, 4);
+  expert_pass("sum of halves", {d_up, d_up}, {d_up});
 }
 
 Slice MoeParts::eager_weigh(const Path& path) {

@@ -23,7 +23,7 @@ void MoeParts::sort_rows(const char* name, const Slice& rows) {
 void MoeParts::pad_rows(const char* name, const Slice& rows) {
   const bool arrive_padded = l_.fusions.has(Fusion::Padding) || l_.all_to_all->pads_rows() || !l_.host_reads_loads;
   if (!l_.precision || !l_.has_megatron_kernels || arrive_padded) return;
-  expert_pass(name, {rows}, rows);
+  expert_pass(name, {rows}, {rows});
 }
 
 void MoeParts::rows_to_products(const Slice& rows, bool backward) {
@@ -142,8 +142,8 @@ Slice MoeParts::activation_operand(const Path& path, const std::string& prefix) 
 void MoeParts::clamp(const Path& path) {
   if (!clamps_apart()) return;
   const Slice halves = hidden("expert.halves", up_columns(), path);
-  expert_pass("clamp", {hidden("expert.up", up_columns(), path)}, halves, Kernel::GeneralPass, 2);
-  expert_pass("join halves", {halves}, activation_operand(path));
+  expert_pass("clamp", {hidden("expert.up", up_columns(), path)}, {halves}, Kernel::GeneralPass, 2);
+  expert_pass("join halves", {halves}, {activation_operand(path)});
 }
 
 /// Autograd's formulas: where the gate exceeds its limit, and where the linear half exceeds either of its two, as masks
@@ -156,10 +156,10 @@ void MoeParts::clamp_backward(const Path& path) {
                     hidden("expert.up", up_columns(), path).rows);
   };
   const Slice d_clamped = activation_operand(path, "d."), d_halves = hidden("d.expert.halves", up_columns(), path);
-  expert_pass("limits", {hidden("expert.up", up_columns(), path)}, masks(3), Kernel::GeneralPass, 3);
-  expert_pass("both limits", {masks(2)}, masks(1));
-  expert_pass("clamp backward", {d_clamped, masks(2)}, d_halves, Kernel::GeneralPass, 2);
-  expert_pass("join halves backward", {d_halves}, hidden("d.expert.up", up_columns(), path));
+  expert_pass("limits", {hidden("expert.up", up_columns(), path)}, {masks(3)}, Kernel::GeneralPass, 3);
+  expert_pass("both limits", {masks(2)}, {masks(1)});
+  expert_pass("clamp backward", {d_clamped, masks(2)}, {d_halves}, Kernel::GeneralPass, 2);
+  expert_pass("join halves backward", {d_halves}, {hidden("d.expert.up", up_columns(), path)});
 }
 
 Slice MoeParts::down_operand(const Path& path, const std::string& prefix) {
@@ -180,9 +180,9 @@ void MoeParts::weigh_backward(const Path& path, bool has_activated) {
                  {hidden("d.expert.activated", shard_hidden(), path), leaving_d_choice(path)}));
 }
 
-void MoeParts::expert_pass(const char* name, std::vector<Slice> reads, Slice writes, Kernel pass,
+void MoeParts::expert_pass(const char* name, std::vector<Slice> reads, std::vector<Slice> writes, Kernel pass,
                            std::int64_t kernels) {
-  b_.then(launched_as(kernels, kernel(name, OpClass::Expert, pass, std::move(reads), {std::move(writes)})));
+  b_.then(launched_as(kernels, kernel(name, OpClass::Expert, pass, std::move(reads), std::move(writes))));
 }
 
 Slice MoeParts::in_fp32(const std::string& name, const Path& path) {
@@ -195,10 +195,10 @@ void MoeParts::add_weighted_biases(const Path& path) {
   const Slice out = hidden("expert.out", l_.hidden_size, path);
   const Slice biases = in_fp32("expert.biases", path), sums = in_fp32("expert.sums", path),
               joined = in_fp32("expert.joined", path);
-  expert_pass("weigh biases", {arrived_choice(path)}, biases, Kernel::GeneralPass, held);
-  expert_pass("add biases", {out, biases}, sums, Kernel::GeneralPass, held);
-  expert_pass("join experts", {sums}, joined);
-  expert_pass("round", {joined}, out);
+  expert_pass("weigh biases", {arrived_choice(path)}, {biases}, Kernel::GeneralPass, held);
+  expert_pass("add biases", {out, biases}, {sums}, Kernel::GeneralPass, held);
+  expert_pass("join experts", {sums}, {joined});
+  expert_pass("round", {joined}, {out});
 }
 
 void MoeParts::weighted_biases_backward(const Path& path) {
@@ -212,13 +212,13 @@ void MoeParts::weighted_biases_backward(const Path& path) {
   }
   const std::int64_t held = held_experts(b_.program(), l_.routing);  // a kernel for each expert
   const Slice wide = in_fp32("d.expert.sums", path), product = in_fp32("d.expert.biases", path);
-  expert_pass("round backward", {d_out}, wide, Kernel::GeneralPass);
-  expert_pass("weigh biases backward", {wide, arrived_choice(path)}, product, Kernel::GeneralPass, held);
-  expert_pass("bias gradient", {product}, d_bias, Kernel::Copy, held);
-  expert_pass("weights of biases backward", {wide}, product, Kernel::GeneralPass, held);
-  expert_pass("gradient of weights of biases", {product}, leaving_d_choice(path), Kernel::Copy, held);
-  expert_pass("add biases backward", {wide}, d_out, Kernel::Copy, held);
-  expert_pass("join experts backward", {d_out}, d_out);
+  expert_pass("round backward", {d_out}, {wide}, Kernel::GeneralPass);
+  expert_pass("weigh biases backward", {wide, arrived_choice(path)}, {product}, Kernel::GeneralPass, held);
+  expert_pass("bias gradient", {product}, {d_bias}, Kernel::Copy, held);
+  expert_pass("weights of biases backward", {wide}, {product}, Kernel::GeneralPass, held);
+  expert_pass("gradient of weights of biases", {product}, {leaving_d_choice(path)}, Kernel::Copy, held);
+  expert_pass("add biases backward", {wide}, {d_out}, Kernel::Copy, held);
+  expert_pass("join experts backward", {d_out}, {d_out});
 }
 
 void MoeParts::activation_again(const Path& path) {

@@ -166,15 +166,13 @@ class MoeParts {
   // eager_parts.cpp
   void eager_activation(const Path& path);
   void eager_activation_backward(const Path& path);
-  void eager_pass(const char* name, std::vector<Slice> reads, std::vector<Slice> writes, Kernel pass = Kernel::Copy,
-                  std::int64_t kernels = 1);
   /// The rows that the gate weighs at the sources, in fp32, which is kept for the gradients of the weights; backward
   /// from the gradient of their sums.
   [[nodiscard]] Slice eager_weigh(const Path& path);
   void eager_weigh_backward(const Slice& gradient, const Path& path);
   [[nodiscard]] Slice wide_rows(const std::string& name, const Path& path);
   /// A pass over rows of the experts, of which only the bytes, or the elements, that it reads and writes matter.
-  void expert_pass(const char* name, std::vector<Slice> reads, Slice writes, Kernel pass = Kernel::Copy,
+  void expert_pass(const char* name, std::vector<Slice> reads, std::vector<Slice> writes, Kernel pass = Kernel::Copy,
                    std::int64_t kernels = 1);
   void clamp(const Path& path);
   void clamp_backward(const Path& path);

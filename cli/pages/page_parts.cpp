@@ -130,14 +130,24 @@ std::string page_header(const planner::Inputs& inputs, const Cluster& cluster) {
   return out + labelled("workload", workload_text(inputs.workload));
 }
 
+namespace {
+
+/// Whose modules measured runs like this one have.
+std::string_view modules_text(const Workload& workload) {
+  return workload.pytorch_modules == PyTorchModules::None ? "" : " of PyTorch's modules";
+}
+
+}  // namespace
+
 std::string accuracy_text(const planner::Inputs& inputs) {
   const std::optional<planner::Accuracy> known = planner::shipped_accuracy_of(inputs.cluster.gpu, inputs.workload);
   if (!known) {
     return inputs.workload.mode == Mode::Forward ? "unknown: only training was compared with measured runs"
-                                                 : "unknown: too few measured runs on " + inputs.cluster.gpu.name;
+                                                 : fmt::format("unknown: too few measured runs{} on {}",
+                                                               modules_text(inputs.workload), inputs.cluster.gpu.name);
   }
-  return fmt::format("of {} measured runs on up to {} {}{}: half within {:.0f}%, 9 of 10 within {:.0f}%, bias {}",
-                     known->runs, known->most_gpus, known->gpu,
+  return fmt::format("of {} measured runs{} on up to {} {}{}: half within {:.0f}%, 9 of 10 within {:.0f}%, bias {}",
+                     known->runs, modules_text(inputs.workload), known->most_gpus, known->gpu,
                      known->precision.empty() ? ", any precision" : " in " + known->precision, 100 * known->median,
                      100 * known->p90, signed_percent(known->bias));
 }

@@ -100,6 +100,11 @@ std::optional<CommunicationCost> row_kernels_cost(const Program& program, const 
   return out;
 }
 
+bool is_persistent(const Program& program, const Operation& operation) {
+  return program.has_persistent_products &&
+         (std::holds_alternative<Gemm>(operation.work) || std::holds_alternative<AttentionCore>(operation.work));
+}
+
 double slowdown_beside(const Operation& communication, const Cluster& cluster) {
   const Communication* c = communication.communication();
   const double by_nccl = cluster.gpu.slowdown_beside_communication;

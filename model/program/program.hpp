@@ -421,10 +421,11 @@ struct Program {
   std::int64_t world_size = 1;
   std::int64_t ranks_per_node = 1;  // consecutive ranks that share a node: rings pass through whole nodes (ring_edges)
   std::vector<GroupFamily> groups;  // by GroupId
-  std::vector<RoutingTable> routings;  // by RoutingId
-  std::vector<Buffer> buffers;         // by BufferId; every rank owns one of each
-  std::vector<Block> blocks;           // by BlockId; a block may occur at several positions
-  std::vector<Sequence> stages{1};     // by pipeline stage (equal ranges of ranks, in order)
+  std::vector<RoutingTable> routings;    // by RoutingId
+  std::vector<Buffer> buffers;           // by BufferId; every rank owns one of each
+  std::vector<Block> blocks;             // by BlockId; a block may occur at several positions
+  std::vector<Sequence> stages{1};       // by pipeline stage (equal ranges of ranks, in order)
+  bool has_persistent_products = false;  // kernels of products and attention launch one block for each SM, all at once
   bool operator==(const Program&) const = default;
 
   [[nodiscard]] std::int64_t ranks_per_stage() const { return world_size / std::ssize(stages); }

@@ -214,6 +214,9 @@ struct DenseParts {
   /// Megatron-Core's kernels a scaled rotation is a sequence of elementwise operations, priced as one: TE's fused
   /// kernel does not scale (rope_utils.py, apply_rotary_pos_emb).
   void rotary(const std::string& from, std::int64_t columns, bool is_scaled, bool backward) const;
+  /// The same of heads with PyTorchModules::Eager: in fp32, kernel by kernel (torchtitan's models/common/rope.py,
+  /// CosSinRoPE).
+  void eager_rotary(const std::string& from, std::int64_t columns, bool backward) const;
   /// Norms of queries and keys, rotary embedding, and the keys and values of latent attention put together.
   void head_positions(bool backward) const;
 };

@@ -29,6 +29,7 @@ Accuracies read_accuracy(const Node& document) {
     MapReader entry(*node, path, diagnostics);
     out.iterations.push_back({.gpu = entry.text("gpu"),
                               .precision = entry.text_or("precision", ""),
+                              .is_of_pytorch = entry.boolean_or("pytorch_modules", false),
                               .runs = entry.integer("runs", 1),
                               .most_gpus = entry.integer("most_gpus", 1),
                               .median = entry.number("median", 0, kMost),
@@ -52,9 +53,10 @@ Accuracies read_accuracy(const Node& document) {
 
 std::optional<Accuracy> accuracy_of(std::span<const Accuracy> known, const GpuSpec& gpu, const Workload& workload) {
   if (workload.mode == Mode::Forward) return std::nullopt;
+  const bool is_of_pytorch = workload.pytorch_modules != PyTorchModules::None;
   for (const std::string& precision : {precision_text(workload), std::string()}) {
     const auto it = std::find_if(known.begin(), known.end(), [&](const Accuracy& a) {
-      return a.gpu == gpu.name && a.precision == precision && a.runs >= kFewestRuns;
+      return a.gpu == gpu.name && a.precision == precision && a.is_of_pytorch == is_of_pytorch && a.runs >= kFewestRuns;
     });
     if (it != known.end()) return *it;
   }

@@ -17,6 +17,7 @@ namespace moeplan::planner {
 /// the mean of ln(predicted / measured).
 struct Accuracy {
   std::string gpu = {}, precision = {};  // of the runs; precision "": any
+  bool is_of_pytorch = false;            // of PyTorch's own modules (Workload::pytorch_modules), else of a framework's
   std::int64_t runs = 0;
   std::int64_t most_gpus = 1;            // of a run; what is larger is extrapolated
   double median = 0, p90 = 0, bias = 0;  // the first two of the error's absolute value
@@ -38,8 +39,8 @@ struct Accuracies {
 /// measured. Raises InputError.
 [[nodiscard]] Accuracies read_accuracy(const Node& document);
 
-/// What is known of jobs like this one: of runs on the GPU in the workload's precision if there are kFewestRuns, else
-/// of all runs on the GPU. None if there are fewer of those too, or if the workload is no training.
+/// What is known of jobs like this one: of runs of such modules on the GPU in the workload's precision if there are
+/// kFewestRuns, else of all on the GPU. None if there are fewer of those too, or if the workload is no training.
 inline constexpr std::int64_t kFewestRuns = 5;
 [[nodiscard]] std::optional<Accuracy> accuracy_of(std::span<const Accuracy> known, const GpuSpec& gpu,
                                                   const Workload& workload);

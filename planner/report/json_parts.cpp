@@ -36,6 +36,7 @@ Json confidence_json(const Inputs& inputs) {
   if (!known) return nullptr;
   return {{"gpu", known->gpu},
           {"precision", known->precision.empty() ? Json(nullptr) : Json(known->precision)},
+          {"pytorch_modules", known->is_of_pytorch},
           {"runs", known->runs},
           {"most_gpus", known->most_gpus},
           {"median_error", known->median},

@@ -23,7 +23,8 @@ void Computations::start(RankId r, BlockId block, std::int32_t operation) {
   const SimTime alone = duration(r, block, operation);
   std::vector<Computing>& computing = computing_[r.index()];
   if (computing.empty()) change_gpu(r, {}, 1);
-  computing.push_back({operation, static_cast<double>(alone.picoseconds()), events_.now(), 0});
+  computing.push_back({operation, static_cast<double>(alone.picoseconds()), events_.now(), 0,
+                       is_persistent(program_, program_.operation(block, operation))});
   schedule_end(r, computing.back());
 }
 
@@ -59,17 +60,23 @@ SimTime Computations::duration(RankId r, BlockId block, std::int32_t operation) 
   return duration;
 }
 
-double Computations::slowdown(const Gpu& gpu) const {
+Computations::Speed Computations::speed(const Gpu& gpu) const {
   double by_communication = 1;
   for (const auto& [factor, count] : gpu.open) {
     if (count > 0) by_communication = std::max(by_communication, factor);
   }
-  return by_communication * std::max(1, gpu.computing_ranks);
+  return {by_communication, std::max(1, gpu.computing_ranks)};
+}
+
+double Computations::slowdown(const Speed& speed, const Computing& computing) const {
+  const bool has_two_waves = computing.is_persistent && speed.by_communication > 1;
+  return (has_two_waves ? std::max(kTwoWaves, speed.by_communication) : speed.by_communication) * speed.computing_ranks;
 }
 
 void Computations::schedule_end(RankId r, Computing& computing) {
   computing.version = ++versions_;
-  const auto left = static_cast<std::int64_t>(std::ceil(computing.remaining_ps * slowdown(gpu_of(r))));
+  const auto left =
+      static_cast<std::int64_t>(std::ceil(computing.remaining_ps * slowdown(speed(gpu_of(r)), computing)));
   events_.push({.time = events_.now() + SimTime(left),
                 .kind = EventKind::ComputeEnd,
                 .rank = r,
@@ -79,7 +86,7 @@ void Computations::schedule_end(RankId r, Computing& computing) {
 
 void Computations::change_gpu(RankId r, std::pair<double, std::int32_t> communications, std::int32_t computing_ranks) {
   Gpu& gpu = gpu_of(r);
-  const double before = slowdown(gpu);
+  const Speed before = speed(gpu);
   const bool was_computing = gpu.computing_ranks > 0;
   if (communications.second != 0) {
     const auto it = std::find_if(gpu.open.begin(), gpu.open.end(),
@@ -96,11 +103,12 @@ void Computations::change_gpu(RankId r, std::pair<double, std::int32_t> communic
   if (const bool computes = gpu.computing_ranks > 0; computes != was_computing) {
     for (std::size_t other = first; other < last; ++other) flows_.set_computing(RankId(other), computes);
   }
-  if (slowdown(gpu) == before) return;
+  if (speed(gpu) == before) return;
   const SimTime now = events_.now();
   for (std::size_t other = first; other < last; ++other) {
     for (Computing& c : computing_[other]) {
-      c.remaining_ps = std::max(0.0, c.remaining_ps - static_cast<double>((now - c.since).picoseconds()) / before);
+      c.remaining_ps =
+          std::max(0.0, c.remaining_ps - static_cast<double>((now - c.since).picoseconds()) / slowdown(before, c));
       c.since = now;
       schedule_end(RankId(other), c);
     }

@@ -15,9 +15,9 @@
 namespace moeplan::sim {
 
 /// Ranks that share a GPU share its speed equally, and computations on it are slowed down while communications are open
-/// on it, by the largest of their factors (slowdown_beside); in turn, the network's flows learn which ranks' GPUs
-/// compute. The end of each computation is an event of kind ComputeEnd; where the GPU's speed changes before, another
-/// event replaces it, and the older one is void.
+/// on it, by the largest of their factors (slowdown_beside, and kTwoWaves for persistent kernels); in turn, the
+/// network's flows learn which ranks' GPUs compute. The end of each computation is an event of kind ComputeEnd; where
+/// the GPU's speed changes before, another event replaces it, and the older one is void.
 class Computations {
  public:
   /// `program`, `cluster`, `events` and `flows` must outlive the computations.
@@ -46,6 +46,7 @@ class Computations {
     double remaining_ps;  // remaining time at full speed, as of `since`
     SimTime since;
     std::uint64_t version;  // of its end event
+    bool is_persistent;
   };
 
   /// The activity of the ranks on one GPU, which determines their speed.
@@ -57,8 +58,15 @@ class Computations {
   /// The time that the operation takes on a GPU that does nothing else.
   SimTime duration(RankId r, BlockId block, std::int32_t operation);
   Gpu& gpu_of(RankId r) { return gpus_[r.index() / static_cast<std::size_t>(cluster_.ranks_per_gpu)]; }
-  /// The factor by which computations on the GPU take longer.
-  [[nodiscard]] double slowdown(const Gpu& gpu) const;
+  /// What slows down computations on a GPU: the factor of its open communications, and the ranks that compute on it.
+  struct Speed {
+    double by_communication;
+    std::int32_t computing_ranks;
+    bool operator==(const Speed&) const = default;
+  };
+  [[nodiscard]] Speed speed(const Gpu& gpu) const;
+  /// The factor by which a computation takes longer.
+  [[nodiscard]] double slowdown(const Speed& speed, const Computing& computing) const;
   void schedule_end(RankId r, Computing& computing);
   /// Updates the speed of computations in progress on the rank's GPU when communication or computation begins or ends
   /// on the rank.

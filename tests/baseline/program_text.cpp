@@ -12,8 +12,9 @@ class Printer {
   explicit Printer(ProgramNames names) : names_(names) {}
 
   void program(const Program& program) {
-    const auto& [world_size, ranks_per_node, groups, routings, buffers, blocks, stages] = program;
-    line("world", world_size, ranks_per_node);
+    const auto& [world_size, ranks_per_node, groups, routings, buffers, blocks, stages, has_persistent_products] =
+        program;
+    line("world", world_size, ranks_per_node, has_persistent_products);
     for (const GroupFamily& group : groups) line("group", group);
     for (const RoutingTable& routing : routings) line("routing", routing);
     for (const Buffer& buffer : buffers) line("buffer", buffer);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "model/base/diagnostics.hpp"
@@ -29,7 +30,7 @@ Node memory_node(const profiler::RunSummary& stated) {
 }  // namespace
 
 std::string accuracy_file(const std::vector<ScoreReport>& reports) {
-  using Key = std::pair<std::string, std::string>;  // GPU, precision
+  using Key = std::tuple<std::string, bool, std::string>;  // GPU, whether of PyTorch's modules, precision
   struct Runs {
     std::vector<profiler::ScoredRun> scored;
     std::int64_t most_gpus = 1;
@@ -61,8 +62,9 @@ std::string accuracy_file(const std::vector<ScoreReport>& reports) {
       if (!run.has_error()) continue;
       const profiler::RunRow& row = report.runs->table[run.row];
       const std::string& gpu = gpu_of(row.cluster);
-      runs[{gpu, ""}].add(run, row.world);
-      if (!row.precision.empty()) runs[{gpu, row.precision}].add(run, row.world);
+      const bool is_of_pytorch = !row.pytorch_modules.empty();
+      runs[{gpu, is_of_pytorch, ""}].add(run, row.world);
+      if (!row.precision.empty()) runs[{gpu, is_of_pytorch, row.precision}].add(run, row.world);
     }
   }
   wrong.throw_if_any();
@@ -70,8 +72,10 @@ std::string accuracy_file(const std::vector<ScoreReport>& reports) {
   for (const auto& [key, of_key] : runs) {
     const profiler::RunSummary s = profiler::summarise(of_key.scored);
     Node entry = Node::map();
-    entry.set("gpu", Node::text(key.first));
-    if (!key.second.empty()) entry.set("precision", Node::text(key.second));
+    const auto& [gpu, is_of_pytorch, precision] = key;
+    entry.set("gpu", Node::text(gpu));
+    if (is_of_pytorch) entry.set("pytorch_modules", Node::boolean(true));
+    if (!precision.empty()) entry.set("precision", Node::text(precision));
     entry.set("runs", Node::integer(static_cast<long long>(s.scored)));
     entry.set("most_gpus", Node::integer(of_key.most_gpus));
     entry.set("median", rounded(s.median));

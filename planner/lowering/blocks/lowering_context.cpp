@@ -17,6 +17,7 @@ LoweringContext::LoweringContext(const ModelSpec& model, const Workload& workloa
       tokens_(candidate.micro_batch * workload.sequence_length / candidate.degrees.cp) {
   program_.world_size = degrees().world();
   program_.ranks_per_node = ranks_per_node;
+  program_.has_persistent_products = workload.pytorch_modules != PyTorchModules::None;
   groups_ = add_groups(program_, degrees(), candidate.rank_order);
   const PlacementStrategy* strategy = &*candidate.placement;
   replans_ = trains() && strategy != nullptr && strategy->replans();

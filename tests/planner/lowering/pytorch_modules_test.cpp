@@ -160,6 +160,38 @@ TEST_CASE("Eager activations and weights keep their operands") {
   }
 }
 
+TEST_CASE("Eager rotary embedding is a sequence of kernels in fp32, of which nothing is kept") {
+  Small s = case_of();
+  s.model.attention =
+      HeadAttention{.num_heads = 8, .num_kv_heads = 2, .head_dim = 32, .bias = false, .qk_norm = true, .sinks = false};
+  s.workload.pytorch_modules = PyTorchModules::Compiled;
+  const double compiled = memory(s).activations.value();
+  CHECK(count(iteration(s), "sum and cast") == 0);
+  s.workload.pytorch_modules = PyTorchModules::Eager;
+  const Program p = iteration(s);
+  CHECK(memory(s).activations.value() - compiled == 2 * kTokens * 2 * (2 * kH + (4 - 2) * kM));  // as without queries
+  const double columns = 8 * 32 + 2 * 32;
+  const auto bytes = [&](const char* name, bool backward) {
+    return sum(p, [&](const Operation& op) {
+      double out = 0;
+      if (op.name != std::string(name) + (backward ? " backward" : "")) return out;
+      for (const auto* slices : {&op.reads, &op.writes}) {
+        for (const Slice& slice : *slices) {
+          const Buffer& buffer = p.buffer(slice.buffer);
+          out += static_cast<double>(slice.rows.each * buffer.columns * size_of(buffer.dtype));
+        }
+      }
+      return out / (2 * kTokens * columns);  // of a layer, a token and a column
+    });
+  };
+  const auto all = [&](bool backward) {
+    return bytes("cast", backward) + bytes("turn", backward) + bytes("rotary", backward) +
+           bytes("sum and cast", backward);
+  };
+  CHECK(all(false) == Approx(28 + 24));
+  CHECK(all(true) == Approx(36 + 36));
+}
+
 TEST_CASE("Selective checkpoints keep a layer's input, queries, values, and what attention returns") {
   Small s = case_of();
   s.model.attention =

@@ -28,6 +28,7 @@ Workload training(Precision precision) {
 const std::vector<Accuracy> kKnown{{.gpu = "a", .precision = "", .runs = 9, .median = 0.1, .p90 = 0.2, .bias = -0.1},
                                    {.gpu = "a", .precision = "mxfp8", .runs = kFewestRuns, .median = 0.3},
                                    {.gpu = "a", .precision = "fp8_current", .runs = kFewestRuns - 1, .median = 0.4},
+                                   {.gpu = "a", .is_of_pytorch = true, .runs = kFewestRuns, .median = 0.6},
                                    {.gpu = "b", .precision = "", .runs = kFewestRuns - 1, .median = 0.5}};
 
 }  // namespace
@@ -37,6 +38,10 @@ TEST_CASE("The accuracy of a job is that of runs like it, if there are enough") 
   CHECK(accuracy_of(kKnown, named("a"), training(Precision::Fp8Current)).value().median == 0.1);
   CHECK_FALSE(accuracy_of(kKnown, named("b"), training(Precision::Mxfp8)).has_value());
   CHECK_FALSE(accuracy_of(kKnown, named("c"), training(Precision::Mxfp8)).has_value());
+  Workload of_pytorch = training(Precision::Mxfp8);
+  of_pytorch.pytorch_modules = PyTorchModules::Eager;
+  CHECK(accuracy_of(kKnown, named("a"), of_pytorch).value().median == 0.6);
+  CHECK_FALSE(accuracy_of(kKnown, named("b"), of_pytorch).has_value());
   Workload inference = training(Precision::Mxfp8);
   inference.mode = Mode::Forward;
   CHECK_FALSE(accuracy_of(kKnown, named("a"), inference).has_value());

@@ -174,6 +174,26 @@ TEST_CASE("computation is slower beside communication, and only then") {
     CHECK(span(t, 0, 1) == std::pair(us(0), us(140)));
     CHECK(t.makespan == us(140));  // not the 150 us expected at first
   }
+  SECTION("products of persistent kernels take twice as long, other kernels do not") {
+    p.has_persistent_products = true;
+    const auto time_of = [&](Operation operation) {
+      Program one = p;
+      add(one, std::move(operation));
+      const auto [begin, end] = span(simulate(one, cluster), 0, 1);
+      return end - begin;
+    };
+    Operation product = tests::kernel_of(p, 20 * kMicrosecond);
+    product.work = Gemm{};
+    p.buffers.push_back({"square", 256, Dtype::Bf16});
+    const Slice square{BufferId(p.buffers.size() - 1), Rows::fixed(256)};
+    product.reads = {square, square};
+    product.writes = {square};
+    const SimTime twice = time_of(product);
+    CHECK(time_of(tests::kernel_of(p, 40 * kMicrosecond)) == us(50));
+    p.has_persistent_products = false;
+    const SimTime once = time_of(product);
+    CHECK(static_cast<double>(twice.picoseconds()) / static_cast<double>(once.picoseconds()) == Approx(2 / 1.25));
+  }
   SECTION("a communication that begins later slows what is left") {
     // A kernel on the copy stream (also computation) holds the exchange back by 20 us.
     p.blocks.back().operations.clear();

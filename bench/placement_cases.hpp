@@ -32,7 +32,8 @@ struct ExactRow {
   double mean_smartmoe = 0, worst_smartmoe = 0;  // cost of smartmoe / lower bound
 };
 
-/// The rows of the table, computed; without `has_long`, those whose exact searches take seconds an instance are left out.
+/// The rows of the table, computed; without `has_long`, those are left out whose exact searches take seconds an
+/// instance.
 [[nodiscard]] std::vector<ExactRow> exact_rows(bool has_long = true);
 
 }  // namespace moeplan::bench

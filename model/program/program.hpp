@@ -3,9 +3,8 @@
 // A Program is written once for all ranks. An operation names buffer slices, and a slice says symbolically which rows
 // it holds on the executing rank ("the tokens of my expert-parallel group for my local experts"). Bytes, FLOPs and the
 // communication matrix are derived from slices (resolve.hpp), never stored separately, so that an executor performs
-// exactly what the simulator prices. The size of a Program does not depend on the number of ranks, layers or
-// microbatches: ranks differ only in their rows, process groups are given by size and stride, and equal layers and
-// microbatches are repeats.
+// exactly what the simulator prices. A Program's size does not depend on the numbers of ranks, layers or microbatches:
+// ranks differ only in their rows, groups are given by size and stride, equal layers and microbatches are repeats.
 //
 // Semantics. A Program is a sequence of blocks and repeats; every pipeline stage has its own sequence. A rank executes
 // its sequence in order. Within a block, operations of one stream execute in the order listed (FIFO), each also after

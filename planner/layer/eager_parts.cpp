@@ -1,6 +1,7 @@
-// Elementwise parts of an MoE layer as PyTorch runs them one by one (PyTorchModules::Eager): each kernel's bytes, and
-// what autograd keeps of its operands. Kernels of torchtitan: models/common/moe.py, token_dispatcher.py,
+// Elementwise parts of a layer as PyTorch runs them one by one (PyTorchModules::Eager): each kernel's bytes, and what
+// autograd keeps of its operands. Kernels of torchtitan: models/common/moe.py, token_dispatcher.py, rope.py,
 // gpt_oss/moe.py.
+#include "planner/layer/dense_parts.hpp"
 #include "planner/layer/moe_parts.hpp"
 
 namespace moeplan::planner {
@@ -74,6 +75,34 @@ void MoeParts::eager_weigh_backward(const Slice& gradient, const Path& path) {
 
 Slice MoeParts::wide_rows(const std::string& name, const Path& path) {
   return b_.slice(name, l_.hidden_size, Dtype::Fp32, at_sources("moe.returned", path).rows);
+}
+
+void DenseParts::eager_rotary(const std::string& from, std::int64_t columns, bool backward) const {
+  const std::string d = backward ? "d." : "", suffix = backward ? " backward" : "";
+  const Slice first = rows(from, columns), rotated = rows(d + "attn.rotated", columns);
+  const auto wide = [&](const char* name, std::int64_t of) {
+    return block.slice(d + name, of, Dtype::Fp32, first.rows);
+  };
+  const Slice all = wide("attn.wide", columns), half = wide("attn.half", columns / 2);
+  const Slice turned = wide("attn.turned", columns), other = wide("attn.other_half", columns);
+  const Slice by_cosine = wide("attn.by_cosine", columns), by_sine = wide("attn.by_sine", columns);
+  const auto pass = [&](const std::string& name, std::int64_t kernels, Kernel work, std::vector<Slice> reads,
+                        std::vector<Slice> writes) {
+    constexpr std::int64_t kOfEach = 2;  // queries, and keys
+    block.then(launched_as(kernels * kOfEach,
+                           kernel(name + suffix, OpClass::Attention, work, std::move(reads), std::move(writes))));
+  };
+  pass("cast", 1, Kernel::Copy, {first}, {all});
+  if (!backward) {
+    // A negated half, and both put together: a half is read once more, which has the bytes of `first`.
+    pass("turn", 2, Kernel::Copy, {all, first}, {half, turned});
+    pass("rotary", 2, Kernel::GeneralPass, {all, turned}, {by_cosine, by_sine});
+    return pass("sum and cast", 2, Kernel::Copy, {by_cosine, by_sine, all}, {all, rotated});
+  }
+  pass("rotary", 2, Kernel::GeneralPass, {all, all}, {by_cosine, by_sine});
+  // A negated half, and both halves copied into zeros of full size; the sum of these, and that with the other gradient.
+  pass("turn", 5, Kernel::Copy, {by_sine, first}, {half, turned, other, turned});
+  pass("sum and cast", 3, Kernel::Copy, {turned, other, by_cosine, all, all}, {all, all, rotated});
 }
 
 }  // namespace moeplan::planner

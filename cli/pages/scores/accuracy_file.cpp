@@ -20,6 +20,32 @@ namespace {
 /// Three digits of an error.
 Node rounded(double error) { return Node::number(std::round(1000 * error) / 1000); }
 
+using Key = std::tuple<std::string, bool, std::string>;  // GPU, whether of PyTorch's modules, precision
+
+struct Runs {
+  std::vector<profiler::ScoredRun> scored;
+  std::int64_t most_gpus = 1;
+  void add(const profiler::ScoredRun& run, std::int64_t gpus) {
+    scored.push_back(run);
+    most_gpus = std::max(most_gpus, gpus);
+  }
+};
+
+Node entry(const Key& key, const Runs& runs) {
+  const profiler::RunSummary s = profiler::summarise(runs.scored);
+  const auto& [gpu, is_of_pytorch, precision] = key;
+  Node out = Node::map();
+  out.set("gpu", Node::text(gpu));
+  if (is_of_pytorch) out.set("pytorch_modules", Node::boolean(true));
+  if (!precision.empty()) out.set("precision", Node::text(precision));
+  out.set("runs", Node::integer(static_cast<long long>(s.scored)));
+  out.set("most_gpus", Node::integer(runs.most_gpus));
+  out.set("median", rounded(s.median));
+  out.set("p90", rounded(s.p90));
+  out.set("bias", rounded(s.bias));
+  return out;
+}
+
 Node memory_node(const profiler::RunSummary& stated) {
   Node out = Node::map();
   out.set("runs", Node::integer(static_cast<long long>(stated.memory_rows)));
@@ -30,15 +56,6 @@ Node memory_node(const profiler::RunSummary& stated) {
 }  // namespace
 
 std::string accuracy_file(const std::vector<ScoreReport>& reports) {
-  using Key = std::tuple<std::string, bool, std::string>;  // GPU, whether of PyTorch's modules, precision
-  struct Runs {
-    std::vector<profiler::ScoredRun> scored;
-    std::int64_t most_gpus = 1;
-    void add(const profiler::ScoredRun& run, std::int64_t gpus) {
-      scored.push_back(run);
-      most_gpus = std::max(most_gpus, gpus);
-    }
-  };
   std::map<Key, Runs> runs;
   Diagnostics wrong;
   std::map<std::string, std::string> gpus;  // by cluster
@@ -69,20 +86,7 @@ std::string accuracy_file(const std::vector<ScoreReport>& reports) {
   }
   wrong.throw_if_any();
   Node list = Node::list();
-  for (const auto& [key, of_key] : runs) {
-    const profiler::RunSummary s = profiler::summarise(of_key.scored);
-    Node entry = Node::map();
-    const auto& [gpu, is_of_pytorch, precision] = key;
-    entry.set("gpu", Node::text(gpu));
-    if (is_of_pytorch) entry.set("pytorch_modules", Node::boolean(true));
-    if (!precision.empty()) entry.set("precision", Node::text(precision));
-    entry.set("runs", Node::integer(static_cast<long long>(s.scored)));
-    entry.set("most_gpus", Node::integer(of_key.most_gpus));
-    entry.set("median", rounded(s.median));
-    entry.set("p90", rounded(s.p90));
-    entry.set("bias", rounded(s.bias));
-    list.items.push_back(std::move(entry));
-  }
+  for (const auto& [key, of_key] : runs) list.items.push_back(entry(key, of_key));
   Node document = Node::map();
   document.set("accuracy", std::move(list));
   for (const auto& [key, stated] : {std::pair("memory", &of_frameworks), std::pair("pytorch_memory", &of_pytorch)}) {

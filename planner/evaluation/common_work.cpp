@@ -174,7 +174,7 @@ LoweredPasses CommonWork::lowered(const ModelSpec& model, const Candidate& c) co
   return lower_passes(model, problem_.workload(), c, problem_.ranks_per_node());
 }
 
-/// Passes on the ranks and links of the first stage.
+/// Passes without exchange on the ranks and links of the first stage.
 CommonWork::Passes CommonWork::priced(LoweredPasses lowered, Priced operations) {
   Program program = without_exchange(std::move(lowered.program), problem_.workload());
   const auto is_omitted = [&](const Operation& o) {
@@ -189,14 +189,20 @@ CommonWork::Passes CommonWork::priced(LoweredPasses lowered, Priced operations) 
   if (operations != Priced::All) {
     for (Block& block : program.blocks) leave_out(block, is_omitted);
   }
-  const Cluster& ranks = machines_.first_of(problem_.cluster().world_size() / program.world_size);
+  return priced_by_first_rank(program, lowered, machines_);
+}
+
+/// `blocks` are those of the Program.
+CommonWork::Passes CommonWork::priced_by_first_rank(const Program& program, const LoweredPasses& blocks,
+                                                    StageClusters& machines) const {
+  const Cluster& ranks = machines.first_of(problem_.cluster().world_size() / program.world_size);
   BlockPricer pricer(program, ranks, PricedRanks::First);
-  const auto sums = [&](const std::vector<BlockId>& blocks) {
+  const auto sums = [&](const std::vector<BlockId>& units) {
     std::vector<double> before{0.0};
-    for (const BlockId block : blocks) before.push_back(before.back() + pricer.price(block).alone.front());
+    for (const BlockId block : units) before.push_back(before.back() + pricer.price(block).alone.front());
     return before;
   };
-  return {.forward = sums(lowered.forward), .backward = sums(lowered.backward)};
+  return {.forward = sums(blocks.forward), .backward = sums(blocks.backward)};
 }
 
 CommonWork::Key CommonWork::key_of(const Candidate& c, Priced operations) {
@@ -209,6 +215,18 @@ CommonWork::Key CommonWork::key_of(const Candidate& c, Priced operations) {
 const CommonWork::Passes& CommonWork::passes(const Candidate& candidate, Priced operations) {
   const Candidate c = representative(candidate, operations);
   return known(passes_, key_of(c, operations), [&] { return priced(lowered(problem_.model(), c), operations); });
+}
+
+/// With the candidate's exchange, on the ranks and links of the first stage.
+const CommonWork::Passes& CommonWork::own_passes(const Candidate& candidate) {
+  Candidate c = stage_alone(candidate);
+  const bool has_replicas_outside = c.rank_order == RankOrder::Megatron;
+  if (has_replicas_outside) c = on_fewest_ranks(std::move(c), /*has_links=*/true);
+  const OwnKey key{key_of(c, Priced::All), c.pipeline_degree, codec_pair_name(c.codec)};
+  return known(own_passes_, key, [&] {
+    const LoweredPasses passes = lowered(problem_.model(), c);
+    return priced_by_first_rank(passes.program, passes, problem_.stage_clusters());
+  });
 }
 
 const CommonWork::Rough& CommonWork::rough(const Candidate& candidate) {
@@ -299,21 +317,29 @@ std::vector<CommonWork::Units> CommonWork::units_of_parts(const Candidate& candi
 }
 
 Seconds CommonWork::bound(const Candidate& candidate) {
-  const Seconds longest = longest_stage(passes(candidate, priced_of(candidate)), candidate);
+  const std::int64_t stages = candidate.degrees.pp;
+  const Seconds longest = longest_stage(passes(candidate, priced_of(candidate)), candidate, stages);
   if (!candidate.ep_overlap) return longest;
-  return std::max(longest, longest_stage(passes(candidate, Priced::Host), candidate));
+  return std::max(longest, longest_stage(passes(candidate, Priced::Host), candidate, stages));
+}
+
+Seconds CommonWork::own_bound(const Candidate& candidate) {
+  const Seconds common = bound(candidate);
+  if (candidate.ep_overlap) return common;
+  const std::int64_t pp = candidate.degrees.pp, stages = machines_.are_equivalent(pp) ? pp : 1;
+  return std::max(common, longest_stage(own_passes(candidate), candidate, stages));
 }
 
 Seconds CommonWork::rough_bound(const Candidate& candidate) {
   const Rough& work = rough(candidate);
-  if (candidate.all_to_all->is_fused()) return longest_stage(work.computation, candidate);
-  if (!candidate.ep_overlap) return longest_stage(work.together, candidate);
-  return std::max(longest_stage(work.computation, candidate), longest_stage(work.host, candidate));
+  const std::int64_t stages = candidate.degrees.pp;
+  if (candidate.all_to_all->is_fused()) return longest_stage(work.computation, candidate, stages);
+  if (!candidate.ep_overlap) return longest_stage(work.together, candidate, stages);
+  return std::max(longest_stage(work.computation, candidate, stages), longest_stage(work.host, candidate, stages));
 }
 
-Seconds CommonWork::longest_stage(const Passes& work, const Candidate& candidate) {
+Seconds CommonWork::longest_stage(const Passes& work, const Candidate& candidate, std::int64_t stages) {
   const std::vector<Units> units = units_of_parts(candidate);
-  const auto stages = static_cast<std::size_t>(candidate.degrees.pp);
   const auto microbatches = static_cast<double>(problem_.workload().global_batch) /
                             static_cast<double>(candidate.degrees.dp * candidate.micro_batch);
   const auto of_part = [&](std::size_t part) {
@@ -324,11 +350,11 @@ Seconds CommonWork::longest_stage(const Passes& work, const Candidate& candidate
     return of_units(work.forward) + of_units(work.backward);
   };
   double longest = 0, before = 0;  // of the preceding stages' first parts
-  for (std::size_t stage = 0; stage < stages; ++stage) {
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
     double own = 0;
-    for (const std::size_t part : parts_of(candidate, static_cast<std::int64_t>(stage))) own += of_part(part);
+    for (const std::size_t part : parts_of(candidate, stage)) own += of_part(part);
     longest = std::max(longest, before + microbatches * own);
-    before += of_part(stage);
+    before += of_part(static_cast<std::size_t>(stage));
   }
   return Seconds(longest);
 }

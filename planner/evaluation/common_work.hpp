@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -41,8 +42,13 @@ class CommonWork {
   /// passes of several microbatches overlap.
   [[nodiscard]] Seconds bound(const Candidate& candidate);
 
-  /// A lower bound on the same iterations that is known sooner: for all candidates that have their attention and dense
-  /// parts in common. Of MoE layers it has the experts' FLOPs of a mean load at the peak rate, and the launches.
+  /// A lower bound on the iteration time of the candidate alone, with its own exchange. Where stages have different
+  /// links, exchanges of the first stage only; where passes of several microbatches overlap, bound().
+  [[nodiscard]] Seconds own_bound(const Candidate& candidate);
+
+  /// A lower bound on the same iterations as bound() that is known sooner: for all candidates that have their attention
+  /// and dense parts in common. Of MoE layers it has the experts' FLOPs of a mean load at the peak rate, and the
+  /// launches.
   [[nodiscard]] Seconds rough_bound(const Candidate& candidate);
 
   /// A candidate without pipeline on as few ranks as its other degrees need, if ranks are equal however many there are
@@ -68,15 +74,18 @@ class CommonWork {
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
                          const Schedule*, RankOrder, std::int64_t, bool, Recompute, Priced, const AllToAll*>;
 
+  using OwnKey = std::tuple<Key, std::int64_t, std::string>;  // with the chunks and codecs
+
   [[nodiscard]] static Key key_of(const Candidate& candidate, Priced operations);
   /// What `all` has under the key, or else `price()`, which is added to it.
-  template <class Work, class Price>
-  [[nodiscard]] const Work& known(std::map<Key, Work>& all, const Key& key, const Price& price) {
+  template <class Map, class Price>
+  [[nodiscard]] const typename Map::mapped_type& known(Map& all, const typename Map::key_type& key,
+                                                       const Price& price) {
     {
       const std::lock_guard lock(mutex_);
       if (const auto it = all.find(key); it != all.end()) return it->second;
     }
-    Work of_key = price();
+    typename Map::mapped_type of_key = price();
     const std::lock_guard lock(mutex_);
     return all.emplace(key, std::move(of_key)).first->second;
   }
@@ -84,7 +93,10 @@ class CommonWork {
   [[nodiscard]] Candidate representative(const Candidate& candidate, Priced operations);
   [[nodiscard]] const Passes& passes(const Candidate& candidate, Priced operations);
   [[nodiscard]] LoweredPasses lowered(const ModelSpec& model, const Candidate& c) const;
+  [[nodiscard]] const Passes& own_passes(const Candidate& candidate);
   [[nodiscard]] Passes priced(LoweredPasses lowered, Priced operations);
+  [[nodiscard]] Passes priced_by_first_rank(const Program& program, const LoweredPasses& blocks,
+                                            StageClusters& machines) const;
   [[nodiscard]] const Rough& rough(const Candidate& candidate);
   void add_mean_load(const Candidate& c, Passes& passes) const;
   [[nodiscard]] Passes launched(const LoweredPasses& all, const LoweredPasses& dense) const;
@@ -96,7 +108,8 @@ class CommonWork {
     bool head;
   };
   [[nodiscard]] std::vector<Units> units_of_parts(const Candidate& candidate);
-  [[nodiscard]] Seconds longest_stage(const Passes& work, const Candidate& candidate);
+  /// Of the candidate's first `stages`.
+  [[nodiscard]] Seconds longest_stage(const Passes& work, const Candidate& candidate, std::int64_t stages);
 
   const Problem& problem_;
   const ModelSpec without_experts_;
@@ -106,6 +119,7 @@ class CommonWork {
   const bool has_equal_ranks_;  // under any number of replicas and stages
   std::mutex mutex_;
   std::map<Key, Passes> passes_;
+  std::map<OwnKey, Passes> own_passes_;
   std::map<Key, Rough> rough_;
   std::map<std::pair<std::int64_t, PipelineShape>, std::vector<Units>> units_of_parts_;  // by number of parts
 };

@@ -16,6 +16,11 @@ namespace {
 constexpr std::size_t kLeastFits = 8, kMostTries = 256;
 constexpr std::int64_t kRunnersUp = 16;  // candidates slower than the best that are priced for comparison
 
+/// Of sorted times, how many are at most this one.
+std::int64_t number_up_to(const std::vector<Seconds>& sorted, Seconds time) {
+  return std::upper_bound(sorted.begin(), sorted.end(), time) - sorted.begin();
+}
+
 }  // namespace
 
 Ranking::Ranking(const Problem& problem, const SearchSpace& space, const Enumeration& enumeration,
@@ -31,15 +36,22 @@ Ranking::Ranking(const Problem& problem, const SearchSpace& space, const Enumera
 }
 
 bool Ranking::is_beaten(const Candidate& candidate, Seconds bound) const {
-  const auto faster = [&](const std::vector<Seconds>& sorted) {
-    return std::upper_bound(sorted.begin(), sorted.end(), bound) - sorted.begin();
-  };
+  const auto faster = [&](const std::vector<Seconds>& sorted) { return number_up_to(sorted, bound); };
   const std::int64_t refined = space_.most_refined;
   if (candidate.degrees.pp > 1 && refined > 0 && faster(of_pipelines_) >= std::max(refined, kRunnersUp)) return true;
   const bool is_slower = is_slower_than_early(bound);
   if (is_slower && std::find(with_deferred_.begin(), with_deferred_.end(), candidate.degrees) != with_deferred_.end())
     return true;
   return faster(closed_forms_) >= (is_slower ? kRunnersUp : space_.most_simulated);
+}
+
+bool Ranking::spans_nodes(const Candidate& c) const { return c.degrees.ep * c.degrees.esp > problem_.ranks_per_node(); }
+
+bool Ranking::is_beaten_by_exchange(const Candidate& c) const {
+  if (c.degrees.pp == 1 || c.virtual_stages > 1) return false;
+  const std::int64_t enough = std::max({space_.most_refined, space_.most_simulated, kRunnersUp});
+  const std::vector<Seconds>& others = spans_nodes(c) ? of_spanning_pipelines_ : of_pipelines_;
+  return std::ssize(others) >= enough && number_up_to(others, common_work_.own_bound(c)) >= enough;
 }
 
 bool Ranking::is_cut() {
@@ -59,7 +71,9 @@ void Ranking::note_priced(const Evaluated& evaluated) {
     sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), time), time);
   };
   insert(closed_forms_);
-  if (evaluated.candidate.degrees.pp > 1) insert(of_pipelines_);
+  if (evaluated.candidate.degrees.pp == 1) return;
+  insert(of_pipelines_);
+  if (spans_nodes(evaluated.candidate)) insert(of_spanning_pipelines_);
 }
 
 void Ranking::note(const Fits& fits, std::vector<InTurn>& known) {
@@ -131,7 +145,7 @@ Ranking::Fits Ranking::fits(const Candidate& base) const {
     const auto beaten = std::partition_point(sizes.begin(), sizes.end(), [&](std::int64_t size) {
       c.micro_batch = size;
       const Seconds bound = common_work_.bound(c);
-      if (!is_beaten(c, bound)) return true;
+      if (!is_beaten(c, bound) && !is_beaten_by_exchange(c)) return true;
       out.bound = std::min(out.bound.value_or(bound), bound);
       return false;
     });

@@ -90,6 +90,11 @@ class Ranking {
   /// `most_simulated` candidates are known to be faster by their closed forms. If one that was simulated early is
   /// faster, enough for comparison are, or none need be if others of its degrees were deferred.
   [[nodiscard]] bool is_beaten(const Candidate& candidate, Seconds bound) const;
+  /// Whether an enumerated candidate is a pipeline that cannot overlap microbatches, and enough are known to be faster
+  /// than a bound with its own exchange: so many that it would be neither refined nor simulated, nor priced with rows
+  /// that go to each node once (deduplicate_rows).
+  [[nodiscard]] bool is_beaten_by_exchange(const Candidate& pipeline) const;
+  [[nodiscard]] bool spans_nodes(const Candidate& candidate) const;
   void simulate_front();
   [[nodiscard]] SimTime simulated_once(const Candidate& candidate) const;
   [[nodiscard]] bool is_too_large(const Candidate& deferred) const;
@@ -123,6 +128,7 @@ class Ranking {
   int threads_;
   mutable CommonWork common_work_;
   std::vector<Seconds> closed_forms_, of_pipelines_;  // of the candidates priced so far, sorted
+  std::vector<Seconds> of_spanning_pipelines_;        // those whose experts span nodes
   Seconds least_unpriced_ = Seconds(std::numeric_limits<double>::infinity());
   std::vector<Deferred> deferred_;
   std::optional<SimTime> best_;                       // least simulated makespan

@@ -92,7 +92,7 @@ TEST_CASE("The work that strategies have in common takes no longer than any iter
       CAPTURE(v.schedule.name(), v.all_to_all.name(), v.pipeline_degree, codec_pair_name(v.codec), v.sequence_parallel,
               v.ep_overlap);
       const Evaluation e = evaluate(problem, v, Depth::Extrapolation, {.checks = Checks::AllButMemory});
-      for (const Seconds bound : {common_work.bound(v), common_work.rough_bound(v)}) {
+      for (const Seconds bound : {common_work.bound(v), common_work.rough_bound(v), common_work.own_bound(v)}) {
         CHECK(bound > Seconds(0));
         // Where no rank represents others, an estimate bounds a rank by its own traffic alone and may be the lower one.
         const bool is_below = bound <= e.evaluated.estimate.lower_bound * (1 + 1e-9);

@@ -1,0 +1,51 @@
+#include "planner/search/ranking.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "tests/support/small_cases.hpp"
+
+namespace moeplan::tests::ranking_test {
+
+TEST_CASE("A pipeline that its exchange rules out is no faster than enough others", "[slow]") {
+  SmallCase c;
+  c.nodes = 4;
+  c.gpus_per_node = 2;
+  c.moe_layers = 3;
+  c.fabric_bandwidth = "2 GB/s";
+  c.micro_batch = "1";
+  const Small s = small(c);
+  const Problem problem(s.model, s.workload, s.cluster);
+  constexpr std::int64_t kEnough = 16;
+  const SearchSpace space{.most_refined = kEnough, .most_simulated = kEnough, .threads = 2};
+  Enumeration all = enumerated(problem, space);
+  std::erase_if(all.feasible, [](const Candidate& f) { return f.degrees.pp == 1; });
+  const std::function<void(std::int64_t, std::int64_t)> progress;
+  Ranking ranking(problem, space, all, progress);
+  ranking.add(all.feasible);
+
+  const auto spans_nodes = [&](const Candidate& f) { return f.degrees.ep * f.degrees.esp > c.gpus_per_node; };
+  const auto time = [&](const Candidate& f) {
+    return evaluate(problem, f, Depth::Extrapolation).evaluated.estimate.closed_form;
+  };
+  std::vector<Seconds> of_all, of_spanning;
+  for (const Candidate& f : all.feasible) {
+    of_all.push_back(time(f));
+    if (spans_nodes(f)) of_spanning.push_back(time(f));
+  }
+  std::sort(of_all.begin(), of_all.end());
+  std::sort(of_spanning.begin(), of_spanning.end());
+  std::size_t by_exchange = 0;
+  for (const Candidate& f : all.feasible) {
+    const auto is_this = [&](const Evaluated& e) { return e.candidate == f; };
+    if (std::any_of(ranking.ranked().begin(), ranking.ranked().end(), is_this)) continue;
+    if (ranking.common_work().bound(f) >= of_all.at(kEnough - 1)) continue;  // ruled out without its exchange
+    CAPTURE(f.degrees.pp, f.degrees.tp, f.degrees.ep, f.degrees.esp, f.schedule.name());
+    CHECK(time(f) >= (spans_nodes(f) ? of_spanning : of_all).at(kEnough - 1));
+    ++by_exchange;
+  }
+  CHECK(by_exchange > 0);
+}
+
+}  // namespace moeplan::tests::ranking_test

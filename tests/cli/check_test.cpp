@@ -40,13 +40,13 @@ TEST_CASE("check is refused where ranks were started already", "[alone]") {
   CHECK(ran.err.find("check: starts its ranks itself: run it without srun, torchrun or mpirun") != std::string::npos);
 }
 
-TEST_CASE("check on parts of a GPU needs a GPU", "[alone]") {
+TEST_CASE("check on parts of a GPU needs a GPU") {
   const Ran ran = Cli().run({"check", "--backend", "host", "--gpu-parts", "50GB/s"}, kStrict);
   CHECK(ran.code == 2);
   CHECK(ran.err.find("--gpu-parts: is of --backend nccl") != std::string::npos);
 }
 
-TEST_CASE("Predictions hold where values, times, order and choice do", "[alone]") {
+TEST_CASE("Predictions hold where values, times, order and choice do") {
   const SuiteStatistics good{.executed = 9, .mape = 0.1, .correlation = 0.9, .regret = 0.01};
   CHECK(check_result(good).holds());
   SuiteStatistics s = good;

@@ -170,7 +170,7 @@ TEST_CASE("A suite executes many ways to run a layer", "[alone]") {
   }
 }
 
-TEST_CASE("What cannot be validated is said before anything runs", "[alone]") {
+TEST_CASE("What cannot be validated is said before anything runs") {
   const Cli cli;
   const std::string plan = small_plan(cli);
   const auto refused = [&](const std::vector<std::string>& more, const std::string& text) {

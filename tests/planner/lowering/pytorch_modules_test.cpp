@@ -59,6 +59,18 @@ double sum(const Program& p, const std::function<double(const Operation&)>& of) 
   return out;
 }
 
+/// What an operation reads and writes.
+double bytes_of(const Program& p, const Operation& op) {
+  double bytes = 0;
+  for (const auto* slices : {&op.reads, &op.writes}) {
+    for (const Slice& slice : *slices) {
+      const Buffer& buffer = p.buffer(slice.buffer);
+      bytes += static_cast<double>(slice.rows.each * buffer.columns * size_of(buffer.dtype));
+    }
+  }
+  return bytes;
+}
+
 double count(const Program& p, const std::string& part_of_name) {
   return sum(p, [&](const Operation& op) { return op.name.find(part_of_name) != std::string::npos ? 1 : 0; });
 }
@@ -110,17 +122,7 @@ TEST_CASE("FSDP2 copies weights out of what it gathers, and gradients into what 
   CHECK(count(only, "weights out of the buffer") == count(only, "weight all-gather"));
   CHECK(count(only, "gradients into a buffer") == count(only, "gradient reduce-scatter"));
   const auto optimizer_bytes_of = [](const Program& p) {
-    return sum(p, [&](const Operation& op) {
-      double bytes = 0;
-      if (op.op_class != OpClass::Optimizer) return bytes;
-      for (const auto* slices : {&op.reads, &op.writes}) {
-        for (const Slice& slice : *slices) {
-          const Buffer& buffer = p.buffer(slice.buffer);
-          bytes += static_cast<double>(slice.rows.each * buffer.columns * size_of(buffer.dtype));
-        }
-      }
-      return bytes;
-    });
+    return sum(p, [&](const Operation& op) { return op.op_class == OpClass::Optimizer ? bytes_of(p, op) : 0; });
   };
   // Gradients of 4 bytes, weights and moments of 12 read and written; separate ones also write weights of 2.
   CHECK(optimizer_bytes_of(separate) / optimizer_bytes_of(only) == Approx(30.0 / 28));
@@ -172,17 +174,9 @@ TEST_CASE("Eager rotary embedding is a sequence of kernels in fp32, of which not
   CHECK(memory(s).activations.value() - compiled == 2 * kTokens * 2 * (2 * kH + (4 - 2) * kM));  // as without queries
   const double columns = 8 * 32 + 2 * 32;
   const auto bytes = [&](const char* name, bool backward) {
-    return sum(p, [&](const Operation& op) {
-      double out = 0;
-      if (op.name != std::string(name) + (backward ? " backward" : "")) return out;
-      for (const auto* slices : {&op.reads, &op.writes}) {
-        for (const Slice& slice : *slices) {
-          const Buffer& buffer = p.buffer(slice.buffer);
-          out += static_cast<double>(slice.rows.each * buffer.columns * size_of(buffer.dtype));
-        }
-      }
-      return out / (2 * kTokens * columns);  // of a layer, a token and a column
-    });
+    const std::string full = std::string(name) + (backward ? " backward" : "");
+    // Of a layer, a token and a column.
+    return sum(p, [&](const Operation& op) { return op.name == full ? bytes_of(p, op) : 0; }) / (2 * kTokens * columns);
   };
   const auto all = [&](bool backward) {
     return bytes("cast", backward) + bytes("turn", backward) + bytes("rotary", backward) +

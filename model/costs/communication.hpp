@@ -76,7 +76,8 @@ struct UnmeasuredKernels {
 [[nodiscard]] double slowdown_beside(const Operation& communication, const Cluster& cluster);
 
 /// The same of an operation of Program::has_persistent_products: the blocks that find no SM free run when the others
-/// have ended, so that it takes twice as long (pytorch/pytorch issue 143988: products on H100 beside NCCL).
+/// have ended, so that it takes twice as long (pytorch/pytorch issue 143988: products on H100 beside NCCL; on other
+/// GPUs assumed).
 inline constexpr double kTwoWaves = 2;
 [[nodiscard]] bool is_persistent(const Program& program, const Operation& operation);
 

@@ -91,6 +91,14 @@ std::vector<double> expert_flops(const ModelSpec& model) {
   return before;
 }
 
+std::vector<std::size_t> units_with_experts(const std::vector<double>& flops_before) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i + 1 < flops_before.size(); ++i) {
+    if (flops_before[i + 1] > flops_before[i]) out.push_back(i);
+  }
+  return out;
+}
+
 std::int64_t launches_of(const Block& block) {
   std::int64_t out = 0;
   for (const Operation& operation : block.operations) {
@@ -145,6 +153,7 @@ CommonWork::CommonWork(const Problem& problem)
     : problem_(problem),
       without_experts_(without_experts(problem.model())),
       expert_flops_(expert_flops(problem.model())),
+      moe_units_(units_with_experts(expert_flops_)),
       without_waves_(without_waves(problem.cluster())),
       machines_(without_waves_.cluster),
       has_equal_ranks_(has_equal_ranks(problem.workload())) {}
@@ -170,8 +179,9 @@ Candidate CommonWork::representative(const Candidate& candidate, Priced operatio
   return on_fewest_ranks(with_least_exchange(stage_alone(candidate)), operations == Priced::All);
 }
 
-LoweredPasses CommonWork::lowered(const ModelSpec& model, const Candidate& c) const {
-  return lower_passes(model, problem_.workload(), c, problem_.ranks_per_node());
+LoweredPasses CommonWork::lowered(const ModelSpec& model, const Candidate& c,
+                                  const std::optional<std::vector<std::size_t>>& units) const {
+  return lower_passes(model, problem_.workload(), c, problem_.ranks_per_node(), units);
 }
 
 /// Passes without exchange on the ranks and links of the first stage.
@@ -214,7 +224,49 @@ CommonWork::Key CommonWork::key_of(const Candidate& c, Priced operations) {
 
 const CommonWork::Passes& CommonWork::passes(const Candidate& candidate, Priced operations) {
   const Candidate c = representative(candidate, operations);
-  return known(passes_, key_of(c, operations), [&] { return priced(lowered(problem_.model(), c), operations); });
+  return known(passes_, key_of(c, operations), [&] {
+    const bool has_links = operations == Priced::All;
+    if (has_links && c.rank_order != RankOrder::Megatron) return priced(lowered(problem_.model(), c), operations);
+    const Passes of_moe = priced(lowered(problem_.model(), c, moe_units_), operations);
+    return with_moe_units(passes_without_experts(c, operations), of_moe);
+  });
+}
+
+/// The candidate's attention and dense parts, for all that have them in common.
+Candidate CommonWork::without_expert_degrees(const Candidate& candidate, bool has_links) {
+  Candidate c = stage_alone(candidate);
+  Degrees& d = c.degrees;
+  d.ep = d.esp = 1;
+  if (!has_links || machines_.are_equivalent(problem_.cluster().world_size() / (d.cp * d.tp))) d.dp = 1;
+  d.edp = d.dp * d.cp * d.tp;
+  c.all_to_all = "linear";
+  c.schedule = "baseline";
+  c.pipeline_degree = 1;
+  c.codec = {};
+  c.rank_order = RankOrder::Megatron;
+  return c;
+}
+
+const CommonWork::Passes& CommonWork::passes_without_experts(const Candidate& candidate, Priced operations) {
+  const Candidate c = without_expert_degrees(candidate, /*has_links=*/operations == Priced::All);
+  return known(without_experts_passes_, key_of(c, operations),
+               [&] { return priced(lowered(without_experts_, c), operations); });
+}
+
+/// The passes with those of units that have experts in the place of their own.
+CommonWork::Passes CommonWork::with_moe_units(const Passes& dense, const Passes& of_moe) const {
+  const auto merged = [&](const std::vector<double>& all, const std::vector<double>& moe) {
+    std::vector<double> before{0.0};
+    std::size_t next = 0;
+    for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+      const bool has_experts = next < moe_units_.size() && moe_units_[next] == i;
+      const double time = has_experts ? moe[next + 1] - moe[next] : all[i + 1] - all[i];
+      next += has_experts ? 1 : 0;
+      before.push_back(before.back() + time);
+    }
+    return before;
+  };
+  return {.forward = merged(dense.forward, of_moe.forward), .backward = merged(dense.backward, of_moe.backward)};
 }
 
 /// With the candidate's exchange, on the ranks and links of the first stage.
@@ -231,25 +283,14 @@ const CommonWork::Passes& CommonWork::own_passes(const Candidate& candidate) {
 
 const CommonWork::Rough& CommonWork::rough(const Candidate& candidate) {
   const bool has_links = priced_of(candidate) == Priced::All && candidate.rank_order == RankOrder::Megatron;
-  Candidate c = stage_alone(candidate);
-  Degrees& d = c.degrees;
-  d.ep = d.esp = 1;
-  if (!has_links || machines_.are_equivalent(problem_.cluster().world_size() / (d.cp * d.tp))) d.dp = 1;
-  d.edp = d.dp * d.cp * d.tp;
-  c.all_to_all = "linear";
-  c.schedule = "baseline";
-  c.pipeline_degree = 1;
-  c.codec = {};
-  c.rank_order = RankOrder::Megatron;
-  const Priced operations = has_links ? Priced::All : Priced::ComputeStream;
-  return known(rough_, key_of(c, operations), [&] {
-    LoweredPasses dense = lowered(without_experts_, c);
-    Rough out{.computation = priced(dense, Priced::ComputeStream),
-              .host = launched(lowered(problem_.model(), c), dense),
+  const Candidate c = without_expert_degrees(candidate, has_links);
+  return known(rough_, key_of(c, has_links ? Priced::All : Priced::ComputeStream), [&] {
+    Rough out{.computation = passes_without_experts(c, Priced::ComputeStream),
+              .host = launched(lowered(problem_.model(), c), lowered(without_experts_, c)),
               .together = {}};
     add_mean_load(c, out.computation);
     out.together = longer_of_each(out.computation, out.host);
-    if (has_links) out.together = longer_of_each(out.together, priced(std::move(dense), operations));
+    if (has_links) out.together = longer_of_each(out.together, passes_without_experts(c, Priced::All));
     return out;
   });
 }

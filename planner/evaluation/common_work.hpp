@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -92,7 +93,11 @@ class CommonWork {
   [[nodiscard]] Priced priced_of(const Candidate& candidate);
   [[nodiscard]] Candidate representative(const Candidate& candidate, Priced operations);
   [[nodiscard]] const Passes& passes(const Candidate& candidate, Priced operations);
-  [[nodiscard]] LoweredPasses lowered(const ModelSpec& model, const Candidate& c) const;
+  [[nodiscard]] Candidate without_expert_degrees(const Candidate& candidate, bool has_links);
+  [[nodiscard]] const Passes& passes_without_experts(const Candidate& candidate, Priced operations);
+  [[nodiscard]] Passes with_moe_units(const Passes& dense, const Passes& of_moe) const;
+  [[nodiscard]] LoweredPasses lowered(const ModelSpec& model, const Candidate& c,
+                                      const std::optional<std::vector<std::size_t>>& units = {}) const;
   [[nodiscard]] const Passes& own_passes(const Candidate& candidate);
   [[nodiscard]] Passes priced(LoweredPasses lowered, Priced operations);
   [[nodiscard]] Passes priced_by_first_rank(const Program& program, const LoweredPasses& blocks,
@@ -114,11 +119,12 @@ class CommonWork {
   const Problem& problem_;
   const ModelSpec without_experts_;
   const std::vector<double> expert_flops_;
+  const std::vector<std::size_t> moe_units_;  // units of the model that have experts
   const SubCluster without_waves_;
   StageClusters machines_;
   const bool has_equal_ranks_;  // under any number of replicas and stages
   std::mutex mutex_;
-  std::map<Key, Passes> passes_;
+  std::map<Key, Passes> passes_, without_experts_passes_;
   std::map<OwnKey, Passes> own_passes_;
   std::map<Key, Rough> rough_;
   std::map<std::pair<std::int64_t, PipelineShape>, std::vector<Units>> units_of_parts_;  // by number of parts

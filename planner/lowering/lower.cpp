@@ -165,17 +165,23 @@ Program lower_iteration(const ModelSpec& model, const Workload& workload, const 
 }
 
 LoweredPasses lower_passes(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
-                           std::int64_t ranks_per_node) {
+                           std::int64_t ranks_per_node, const std::optional<std::vector<std::size_t>>& units) {
   Workload on_gpu = workload;
   on_gpu.offload = Offload::None;
   LoweringContext context(model, on_gpu, candidate, ranks_per_node);
-  ModelUnits units(context);
-  UnitBlocks blocks(context, units);
+  ModelUnits of_model(context);
+  UnitBlocks blocks(context, of_model);
   LoweredPasses out;
-  for (const std::size_t unit :
-       part_units(context, whole_model(model), {}, routing_kinds(model, workload.recorded.has_value()), units)) {
+  const auto lower = [&](std::size_t unit) {
     out.forward.push_back(blocks.pass(unit, /*forward=*/true, {}));
     if (context.trains()) out.backward.push_back(blocks.pass(unit, /*forward=*/false, {}));
+  };
+  const std::vector<std::size_t> all =
+      part_units(context, whole_model(model), {}, routing_kinds(model, workload.recorded.has_value()), of_model);
+  if (units) {
+    for (const std::size_t i : *units) lower(all[i]);
+  } else {
+    std::for_each(all.begin(), all.end(), lower);
   }
   out.program = std::move(context).take_program();
   return out;

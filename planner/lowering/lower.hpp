@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "model/program/program.hpp"
@@ -27,15 +28,17 @@ struct LoweredIterations {
                                                  const Candidate& candidate, std::int64_t ranks_per_node,
                                                  const std::vector<std::int64_t>& microbatches);
 
-/// One microbatch's passes through the whole model, with all layers of multi-token prediction, on the ranks of one
-/// stage, without transfers of parameters or copies to host memory.
+/// One microbatch's passes through units of the model, on the ranks of one stage, without transfers of parameters or
+/// copies to host memory.
 struct LoweredPasses {
   Program program;                         // without stages
-  std::vector<BlockId> forward, backward;  // by unit of whole_model(); without training there is no `backward`
+  std::vector<BlockId> forward, backward;  // by unit; without training there is no `backward`
 };
-/// `candidate` has no pipeline; its batch may be any.
+/// Units of whole_model(), which has all layers of multi-token prediction: these, or by default all. `candidate` has no
+/// pipeline; its batch may be any.
 [[nodiscard]] LoweredPasses lower_passes(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
-                                         std::int64_t ranks_per_node);
+                                         std::int64_t ranks_per_node,
+                                         const std::optional<std::vector<std::size_t>>& units = {});
 
 /// The Program of the forward and backward pass of one MoE layer alone (two blocks), without norm, residual and
 /// gradient traffic: what Parm measures. Every rank has `tokens` rows. The routing is that of `kind`. Copies of placed

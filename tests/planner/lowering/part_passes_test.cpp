@@ -330,6 +330,27 @@ TEST_CASE("Layers can be recomputed by number, or the first ones of each part") 
   }
 }
 
+TEST_CASE("Passes of some units are those units' passes of the whole model") {
+  const ModelSpec model = small_layers::model(8, {{8, {{0, moe(4)}}}});
+  const Workload w = workload(std::nullopt);
+  const Candidate c = candidate("baseline", 1, 1, 1, 1);
+  const LoweredPasses all = lower_passes(model, w, c, 1);
+  const std::vector<std::size_t> units{0, 3, 9};  // the embedding, a layer, the head
+  const LoweredPasses some = lower_passes(model, w, c, 1, units);
+  const auto operations = [](const LoweredPasses& of, BlockId block) {
+    std::vector<std::string> names;
+    for (const Operation& o : of.program.blocks[block.index()].operations) names.push_back(o.name);
+    return names;
+  };
+  REQUIRE(all.forward.size() == 10);
+  REQUIRE(some.forward.size() == units.size());
+  REQUIRE(some.backward.size() == units.size());
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    CHECK(operations(some, some.forward[i]) == operations(all, all.forward[units[i]]));
+    CHECK(operations(some, some.backward[i]) == operations(all, all.backward[units[i]]));
+  }
+}
+
 TEST_CASE("MoE layers of different sizes have buffers of their own") {
   ModelSpec model{};
   model.name = "two kinds of experts";

@@ -91,6 +91,7 @@ std::vector<double> expert_flops(const ModelSpec& model) {
   return before;
 }
 
+/// The units that have experts, by FLOPs of the units before each.
 std::vector<std::size_t> units_with_experts(const std::vector<double>& flops_before) {
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i + 1 < flops_before.size(); ++i) {
@@ -234,15 +235,11 @@ const CommonWork::Passes& CommonWork::passes(const Candidate& candidate, Priced 
 
 /// The candidate's attention and dense parts, for all that have them in common.
 Candidate CommonWork::without_expert_degrees(const Candidate& candidate, bool has_links) {
-  Candidate c = stage_alone(candidate);
+  Candidate c = LayerStrategy{}.in(stage_alone(candidate));
   Degrees& d = c.degrees;
   d.ep = d.esp = 1;
   if (!has_links || machines_.are_equivalent(problem_.cluster().world_size() / (d.cp * d.tp))) d.dp = 1;
   d.edp = d.dp * d.cp * d.tp;
-  c.all_to_all = "linear";
-  c.schedule = "baseline";
-  c.pipeline_degree = 1;
-  c.codec = {};
   c.rank_order = RankOrder::Megatron;
   return c;
 }

@@ -227,6 +227,13 @@ ComputeParts parts_of_one_kernel(const Program& program, const Operation& operat
   if (const auto* codec = std::get_if<Codec>(&operation.work))
     return codec_parts(program, operation, *codec, rank, gpu);
   const ComputeLoad load = compute_load(program, operation, rank);
+  if (const auto* kernel = std::get_if<Kernel>(&operation.work)) {
+    const std::int64_t bytes = load.bytes - bytes_not_moved(program, operation, *kernel, rank, gpu);
+    ComputeParts parts =
+        kernel_parts(gpu, efficiency_of(*kernel, gpu), bytes, element_time(program, operation, *kernel, rank, gpu));
+    if (*kernel == Kernel::Epilogue) parts.launch = Seconds(0);
+    return parts;
+  }
   const Dtype dtype = program.buffer(operation.reads.front().buffer).dtype;
   if (const auto* gemm = std::get_if<Gemm>(&operation.work))
     return product_part(program, operation, *gemm, rank, gpu, dtype, load);
@@ -236,13 +243,7 @@ ComputeParts parts_of_one_kernel(const Program& program, const Operation& operat
         gpu.operators ? modelled_attention(*gpu.operators, dtype, *attention, tokens, load.flops) : std::nullopt;
     return parts ? *parts : attention_parts(gpu, dtype, load.flops, load.bytes);
   }
-  if (std::holds_alternative<FusedProducts>(operation.work)) return attention_parts(gpu, dtype, load.flops, load.bytes);
-  const Kernel kernel = std::get<Kernel>(operation.work);
-  const std::int64_t bytes = load.bytes - bytes_not_moved(program, operation, kernel, rank, gpu);
-  ComputeParts parts =
-      kernel_parts(gpu, efficiency_of(kernel, gpu), bytes, element_time(program, operation, kernel, rank, gpu));
-  if (kernel == Kernel::Epilogue) parts.launch = Seconds(0);
-  return parts;
+  return attention_parts(gpu, dtype, load.flops, load.bytes);
 }
 
 }  // namespace

@@ -65,8 +65,7 @@ class DistinctRows {
   std::unordered_map<std::size_t, std::vector<std::size_t>> by_key_;
 };
 
-/// Buffers of weights, gradients and states, which are counted by parameters, except those gathered while a layer is
-/// computed, and moments in fp32.
+/// Buffers of weights, gradients and states, which are counted by parameters; not gathered ones nor moments in fp32.
 bool is_state(const Program& program, const Operation& op, const Slice& s) {
   const std::string& name = program.buffer(s.buffer).name;
   if (name.ends_with(kGatheredWeights) || name.ends_with(kMomentsInFp32)) return false;
@@ -419,6 +418,7 @@ std::vector<MemoryUse> memory_by_stage(const Program& program, const std::vector
       use.working = Bytes(std::max(0.0, blocks.peak - blocks.kept));
       use.fragments = Bytes(std::ceil((runtime.fragmentation * (use.activations + use.working)).value()));
       use.working += runtime.workspaces;
+      if (keeps_gradients(workload)) use.gradients += bytes_of_shapes(program, program.stages[s], workload.dtype);
       use.runtime = fixed + use.fragments;
       use.stage = s;
       if (use.total() > most[s].total()) most[s] = use;

@@ -50,7 +50,9 @@ struct MemoryUse {
   /// while one computes; or three times (copies_gathered()): in use, and two buffers into which layers are gathered.
   Bytes weights;
   /// In the workload's gradient_dtype, in training; ZeRO stages 2 and 3: sharded; stage 3: and the largest layer's
-  /// before they are reduced, with copies_gathered() also as its products write them.
+  /// before they are reduced, with copies_gathered() also as its products write them. With keeps_gradients() also one
+  /// of each shape as the framework hands it on, although products have added to the buffer (Transformer Engine's
+  /// get_dummy_wgrad, Megatron-Core's linear layers).
   Bytes gradients;
   Bytes optimizer;        // ZeRO stages 1 to 3: sharded over the replicas; zero in host memory (Offload)
   Bytes activations;      // kept from forward to backward, of all microbatches in flight

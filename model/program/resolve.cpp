@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <set>
+#include <utility>
 
 #include "model/base/whole_numbers.hpp"
 #include "model/program/row_sets.hpp"
@@ -19,6 +21,23 @@ std::int64_t fixed_rows(const Program& program, const Rows& rows, RankId rank) {
     n = part(n, family.position(rank), family.size);
   }
   return n;
+}
+
+using Shapes = std::set<std::pair<std::int64_t, std::int64_t>>;  // rows, columns
+
+void add_shapes(const Program& program, const Sequence& steps, std::set<BlockId>& seen, Shapes& shapes) {
+  for (const Step& step : steps) {
+    if (!step.is_block()) {
+      add_shapes(program, step.body, seen, shapes);
+      continue;
+    }
+    if (!seen.insert(step.block).second) continue;
+    for (const Operation& operation : program.blocks[step.block.index()].operations) {
+      if (!operation.computes_weight_gradient()) continue;
+      const Slice& gradient = operation.writes.front();
+      shapes.emplace(gradient.rows.each, program.buffer(gradient.buffer).columns);
+    }
+  }
 }
 
 }  // namespace
@@ -113,6 +132,15 @@ ComputeLoad compute_load(const Program& program, const Operation& operation, Ran
     }
   }
   return load;
+}
+
+Bytes bytes_of_shapes(const Program& program, const Sequence& stage, Dtype dtype) {
+  std::set<BlockId> seen;
+  Shapes shapes;
+  add_shapes(program, stage, seen, shapes);
+  std::int64_t elements = 0;
+  for (const auto& [rows, columns] : shapes) elements += rows * columns;
+  return Bytes(static_cast<double>(elements * size_of(dtype)));
 }
 
 }  // namespace moeplan

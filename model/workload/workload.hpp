@@ -193,6 +193,11 @@ struct WorkloadLimits {
 /// Whether weights are gathered into one buffer of a layer, out of which they are copied, and gradients are copied into
 /// one to be reduced (PyTorch's FSDP2).
 [[nodiscard]] bool copies_gathered(const Workload& workload);
+/// Whether gradients are kept in buffers from one iteration to the next, in which they are averaged and set to zero
+/// (Megatron-Core's param_and_grad_buffer.py, DeepSpeed); otherwise they are freed (PyTorch).
+[[nodiscard]] inline bool keeps_gradients(const Workload& workload) {
+  return workload.zero_stage <= 1 && workload.pytorch_modules == PyTorchModules::None;
+}
 /// Bytes of an fp32 copy of a parameter that the optimizer keeps besides 16-bit weights: the 2 bytes that a bf16 weight
 /// lacks where the moments are 16-bit and no product is of a narrower format (Megatron-Core's
 /// use_precision_aware_optimizer with its default store_param_remainders), otherwise all 4.

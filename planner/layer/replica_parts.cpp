@@ -127,6 +127,31 @@ void ReplicaParts::reduce_gradients(const UnitParameters& parameters) const {
   block.continue_after(before);
 }
 
+void ReplicaParts::pass_over_gradients(const UnitParameters& parameters, const char* what, OpClass op_class, Part part,
+                                       bool reads, bool writes) const {
+  each(parameters, [&](const Kind& kind, std::int64_t) {
+    const std::vector<Slice> gradients{flat(kind, "gradients", workload.gradient_dtype, part)};
+    block.then(kernel(fmt::format("{} {}", kind.name, what), op_class, Kernel::Copy,
+                      reads ? gradients : std::vector<Slice>{}, writes ? gradients : std::vector<Slice>{}));
+  });
+}
+
+void ReplicaParts::average_gradients(const UnitParameters& parameters) const {
+  if (!keeps_gradients(workload) || block.program().group(groups.dp_cp).size == 1) return;
+  pass_over_gradients(parameters, "gradients averaged", OpClass::Gradient, Part::All, /*reads=*/true, /*writes=*/true);
+}
+
+void ReplicaParts::clip_gradients(const UnitParameters& parameters) const {
+  const Part part = workload.zero_stage >= 1 ? Part::Own : Part::All;
+  pass_over_gradients(parameters, "gradient norm", OpClass::Optimizer, part, /*reads=*/true, /*writes=*/false);
+  pass_over_gradients(parameters, "gradients clipped", OpClass::Optimizer, part, /*reads=*/true, /*writes=*/true);
+}
+
+void ReplicaParts::clear_gradients(const UnitParameters& parameters) const {
+  if (!keeps_gradients(workload)) return;
+  pass_over_gradients(parameters, "gradients cleared", OpClass::Optimizer, Part::All, /*reads=*/false, /*writes=*/true);
+}
+
 ReplicaParts::States ReplicaParts::states(const Kind& kind) const {
   const Part part = workload.zero_stage >= 1 ? Part::Own : Part::All;
   const bool updates_weights = workload.main_weights != MainWeights::Separate;

@@ -40,6 +40,13 @@ struct ReplicaParts {
   void copy_out(const UnitParameters& parameters) const;
   /// Reduces gradients after all operations appended before; operations appended next do not wait for it.
   void reduce_gradients(const UnitParameters& parameters) const;
+  /// Divides gradients by the number of their replicas, before they are reduced, where they are kept in buffers
+  /// (keeps_gradients()). Not executed.
+  void average_gradients(const UnitParameters& parameters) const;
+  /// The sum of their squares, and their multiplication with what limits it. Not executed.
+  void clip_gradients(const UnitParameters& parameters) const;
+  /// Sets the buffers of gradients to zero, if there are any (keeps_gradients()). Not executed.
+  void clear_gradients(const UnitParameters& parameters) const;
   /// Updates weights. Moments in 16 bits are cast to fp32 before and back after, those of all dense or of all experts'
   /// weights at once, back by way of a 16-bit copy (TransformerEngine's FusedAdam). States in host memory come before
   /// and leave after.
@@ -67,6 +74,8 @@ struct ReplicaParts {
   enum class Part { Own, All };
   [[nodiscard]] Slice flat(const Kind& kind, std::string_view what, Dtype dtype, Part part,
                            std::int64_t values = 1) const;
+  void pass_over_gradients(const UnitParameters& parameters, const char* what, OpClass op_class, Part part, bool reads,
+                           bool writes) const;
 };
 
 }  // namespace moeplan::planner

@@ -103,7 +103,7 @@ class StepWriter {
 
   BlockId write_update() {
     BlockBuilder block(context_.program(), "optimizer");
-    write_optimizer(context_, parameters_, block);
+    write_optimizer(context_, parameters_, /*clips=*/false, block);
     return block.finish();
   }
 

@@ -112,7 +112,8 @@ std::vector<PartPasses> stage_passes(const LoweringContext& context, const Stage
                                      const std::vector<std::size_t>& kinds, ModelUnits& units, UnitBlocks& blocks) {
   const bool trains = context.trains(), sharded = context.has_replicas() && trains;
   const std::int64_t zero_stage = context.workload().zero_stage;
-  const bool always = sharded && zero_stage == 3, once = sharded && (zero_stage == 1 || zero_stage == 2);
+  const bool always = sharded && zero_stage == 3;
+  const bool once = sharded && context.workload().overlap_gradients && (zero_stage == 1 || zero_stage == 2);
   std::vector<PartPasses> passes(stage.parts.size());
   for (std::size_t v = 0; v < passes.size(); ++v) {
     passes[v].position = stage.positions[v];

@@ -77,8 +77,16 @@ bool has_fsdp2(const RunRow& row) {
          (contains(row.stack, "torchtitan") || contains(row.stack, "prime-rl"));
 }
 
-/// The columns whose words are those of a workload, and which have no default of a stack.
-void set_as_stated(const RunRow& row, Node& document) {
+/// Megatron-LM reduces gradients after the backward pass unless it is given --overlap-grad-reduce, which the recipes of
+/// Megatron-Bridge and NeMo give it.
+void set_gradient_overlap(const RunRow& row, Node& document, std::vector<std::string>& defaults) {
+  const bool is_late = row.stack.starts_with("Megatron-LM") && row.zero.value_or(1) <= 1;
+  if (is_late && !row.overlap_gradients) defaults.push_back("overlap_gradients 0");
+  if (row.overlap_gradients.value_or(is_late ? 0 : 1) == 0) document.set("overlap_gradients", Node::boolean(false));
+}
+
+/// The columns whose words are those of a workload, most of which have no default of a stack.
+void set_as_stated(const RunRow& row, Node& document, std::vector<std::string>& defaults) {
   const auto set = [&](const char* key, const std::string& text) {
     if (!text.empty()) document.set(key, Node::text(text));
   };
@@ -86,7 +94,7 @@ void set_as_stated(const RunRow& row, Node& document) {
   set("offload", row.offload);
   set("pytorch_modules", row.pytorch_modules);
   if (row.loss_chunks) document.set("loss_chunks", Node::integer(*row.loss_chunks));
-  if (row.overlap_gradients == 0) document.set("overlap_gradients", Node::boolean(false));
+  set_gradient_overlap(row, document, defaults);
 }
 
 /// Fills a RunPlan from a row; the first thing that cannot be expressed ends it.
@@ -176,7 +184,7 @@ class Mapping {
     document.set("optimizer_dtype", Node::text(value("optimizer_dtype", row_.optimizer_dtype, "fp32")));
     if (!row_.main_weights.empty() || has_fsdp2(row_))
       document.set("main_weights", Node::text(value("main_weights", row_.main_weights, "only")));
-    set_as_stated(row_, document);
+    set_as_stated(row_, document, out_.defaults);
     document.set("recompute", Node::text(value("recompute", row_.recompute, "none")));
     // Megatron-Core weighs in experts from 0.12 on (2025).
     const bool weighs_in_experts = is_megatron(row_.stack) && core_version(row_.stack).value_or(12) >= 12;

@@ -183,6 +183,12 @@ TEST_CASE("A row may reduce gradients after the backward pass") {
   CHECK_FALSE(planned(r).workload.overlap_gradients);
   r.overlap_gradients = 1;
   CHECK(planned(r).workload.overlap_gradients);
+  r.overlap_gradients.reset();
+  r.stack = "Megatron-LM dev 2026-07";  // unless it is told --overlap-grad-reduce
+  CHECK_FALSE(planned(r).workload.overlap_gradients);
+  CHECK(has(planned(r).defaults, "overlap_gradients 0"));
+  r.zero = 3;
+  CHECK(planned(r).workload.overlap_gradients);
 }
 
 TEST_CASE("What a row leaves empty is its stack's default, and said") {

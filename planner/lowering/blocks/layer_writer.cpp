@@ -151,12 +151,14 @@ void write_layer_backward(LoweringContext& context, const ModelUnit& unit, const
   d.mixer_backward("x");
 }
 
-void write_optimizer(const LoweringContext& context, const UnitParameters& parameters, BlockBuilder& block) {
+void write_optimizer(const LoweringContext& context, const UnitParameters& parameters, bool clips,
+                     BlockBuilder& block) {
   const ReplicaParts replicas = context.replica_parts(block);
   if (context.has_replicas()) {
     if (!context.workload().overlap_gradients) replicas.reduce_gradients(parameters);
     replicas.wait(OpClass::Gradient);
   }
+  if (clips) replicas.clip_gradients(parameters);
   replicas.update(parameters);
 }
 

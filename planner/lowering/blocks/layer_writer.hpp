@@ -27,8 +27,8 @@ void write_layer_backward(LoweringContext& context, const ModelUnit& unit, const
                           BlockBuilder& block);
 
 /// Appends the optimizer's step on these parameters, once their gradients are reduced: here, unless they were while the
-/// backward pass ran.
-void write_optimizer(const LoweringContext& context, const UnitParameters& parameters, BlockBuilder& block);
+/// backward pass ran. `clips`: their norm is limited first.
+void write_optimizer(const LoweringContext& context, const UnitParameters& parameters, bool clips, BlockBuilder& block);
 
 /// Appends a schedule's operations and, if the layer has shared experts, concurrently with its first dispatch those of
 /// `shared_experts`; both end before the next operations. Without a dispatch, these follow. `during` appends operations

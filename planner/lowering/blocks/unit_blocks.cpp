@@ -25,12 +25,12 @@ BlockId UnitBlocks::pass(std::size_t index, bool forward, const UnitDuties& duti
     replicas.copy_out(unit.parameters);
   }
   if (duties.gathers) replicas.gather_weights(units_[*duties.gathers].parameters);
-  if (duties.reduces_preceding) replicas.reduce_gradients(units_[*duties.reduces_preceding].parameters);
+  if (duties.reduces_preceding) reduce_gradients(units_[*duties.reduces_preceding].parameters, block);
   const std::vector<OffloadedModule>& away = offloaded(index);
   if (!forward) begin_with_copies(away, block);
   forward ? write_forward(unit, duties, block) : write_backward(unit, duties, block);
   forward ? copy_to_host(away, block) : copy_from_host(away, block);
-  if (duties.reduces) replicas.reduce_gradients(unit.parameters);
+  if (duties.reduces) reduce_gradients(unit.parameters, block);
   const CudaGraphs& graphs = context_.workload().cuda_graphs;
   launch(launched_operations(block.block(), context_.workload()) +
              (unit.layer ? checkpoints(context_.model(), *unit.layer, unit.recompute, graphs) : 0),
@@ -104,7 +104,12 @@ BlockId UnitBlocks::gather_weights(std::size_t unit) {
 
 BlockId UnitBlocks::reduce_gradients(std::size_t unit) {
   return once(reductions_, unit, " gradients",
-              [&](BlockBuilder& block) { context_.replica_parts(block).reduce_gradients(units_[unit].parameters); });
+              [&](BlockBuilder& block) { reduce_gradients(units_[unit].parameters, block); });
+}
+
+void UnitBlocks::reduce_gradients(const UnitParameters& parameters, BlockBuilder& block) const {
+  context_.replica_parts(block).average_gradients(parameters);
+  context_.replica_parts(block).reduce_gradients(parameters);
 }
 
 BlockId UnitBlocks::send_copies(std::size_t unit) {
@@ -151,7 +156,15 @@ BlockId UnitBlocks::update(const std::vector<std::size_t>& units) {
     if (known == sum) return id;
   }
   BlockBuilder block(context_.program(), "optimizer");
-  write_optimizer(context_, sum, block);
+  const ReplicaParts replicas = context_.replica_parts(block);
+  const bool at_once = !context_.workload().overlap_gradients;
+  if (at_once) replicas.average_gradients(sum);
+  write_optimizer(context_, sum, /*clips=*/true, block);
+  replicas.clear_gradients(sum);
+  if (at_once && context_.has_replicas() && context_.workload().zero_stage > 0) {
+    replicas.gather_weights(sum);
+    replicas.wait(OpClass::WeightGather);
+  }
   std::int64_t tensors = 0;
   for (const std::size_t u : units) tensors += tensors_of(u);
   launch(launched_updates(tensors, context_.workload()), block);

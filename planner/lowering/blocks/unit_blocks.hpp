@@ -63,6 +63,8 @@ class UnitBlocks {
   [[nodiscard]] const std::vector<OffloadedModule>& offloaded(std::size_t unit);
   /// Appends the host's launches of this many operations.
   void launch(std::int64_t operations, BlockBuilder& block) const;
+  /// Appends the reduction of gradients, averaged before.
+  void reduce_gradients(const UnitParameters& parameters, BlockBuilder& block) const;
   /// Weight tensors of a unit, from its backward pass.
   [[nodiscard]] std::int64_t tensors_of(std::size_t unit) const;
   /// The block that is known of the unit, or else a new one, named after the unit and `suffix`, as `write` fills it.

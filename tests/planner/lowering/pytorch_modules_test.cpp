@@ -124,12 +124,13 @@ TEST_CASE("FSDP2 copies weights out of what it gathers, and gradients into what 
   const auto optimizer_bytes_of = [](const Program& p) {
     return sum(p, [&](const Operation& op) { return op.op_class == OpClass::Optimizer ? bytes_of(p, op) : 0; });
   };
-  // Gradients of 4 bytes, weights and moments of 12 read and written; separate ones also write weights of 2.
-  CHECK(optimizer_bytes_of(separate) / optimizer_bytes_of(only) == Approx(30.0 / 28));
+  // Gradients of 4 bytes, read for their norm, to be clipped and written, and once more; weights and moments of 12 read
+  // and written; separate ones also write weights of 2.
+  CHECK(optimizer_bytes_of(separate) / optimizer_bytes_of(only) == Approx(42.0 / 40));
   s.workload.main_weights = MainWeights::None;
   s.workload.gradient_dtype = s.workload.optimizer_dtype = Dtype::Bf16;
-  // All of 2 bytes: gradients; weights and both moments.
-  CHECK(optimizer_bytes_of(iteration(s)) / optimizer_bytes_of(only) == Approx((2.0 + 2 * 6) / 28));
+  // All of 2 bytes: gradients, four times; weights and both moments.
+  CHECK(optimizer_bytes_of(iteration(s)) / optimizer_bytes_of(only) == Approx((4 * 2.0 + 2 * 6) / 40));
 }
 
 TEST_CASE("Eager activations and weights keep their operands") {

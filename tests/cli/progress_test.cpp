@@ -31,6 +31,10 @@ TEST_CASE("Progress names the work done and the time left") {
   CHECK(progress_text(1, 3, 1, 20s) == "1 of 3 (33%), 40 s left");
   CHECK(progress_text(1, 61, 1, 120s) == "1 of 61 (1%), 2 h 0 min left");
   CHECK(progress_text(999, 1000, 999, 999s) == "999 of 1000 (99%), 1 s left");
+  SECTION("after the last item, how long something else takes") {
+    CHECK(progress_text(400, 400, 100, 30s) == "400 of 400 (100%)");
+    CHECK(progress_text(400, 400, 100, 42s, 12s) == "400 of 400 (100%), finishing for 12 s");
+  }
   SECTION("work kept from earlier does not count for the pace") {
     // 10 in 20 s, so that the last 100 take 200 s.
     CHECK(progress_text(900, 1000, 10, 20s) == "900 of 1000 (90%), 3 min 20 s left");

@@ -405,20 +405,22 @@ std::vector<MemoryUse> memory_by_stage(const Program& program, const std::vector
                                        const Workload& workload, const Degrees& degrees, const RuntimeMemory& runtime,
                                        std::vector<RankId> ranks) {
   if (ranks.empty()) ranks = ranks_that_differ(program);
-  std::vector<MemoryUse> most(stages.size());
+  std::vector<MemoryUse> most(stages.size()), states;
+  for (const StageParameters& stage : stages) states.push_back(state_memory(stage, workload, degrees));
+  for (std::size_t s = 0; keeps_gradients(workload) && s < states.size(); ++s)
+    states[s].gradients += bytes_of_shapes(program, s, workload.dtype);
   const Bytes fixed = runtime.context + static_cast<double>(communicators(program)) * runtime.communicator;
   const ProgramAccesses accesses(program);
   for (const std::vector<std::int64_t>& counts : without_lesser(accesses.rows.counts(program, ranks))) {
     StageMemory memory(program, accesses, counts);
     for (std::size_t s = 0; s < stages.size(); ++s) {
-      MemoryUse use = state_memory(stages[s], workload, degrees);
+      MemoryUse use = states[s];
       const BlockMemory blocks = memory.of(program.stages[s]);
       use.host += Bytes(blocks.away);
       use.activations = Bytes(blocks.kept);
       use.working = Bytes(std::max(0.0, blocks.peak - blocks.kept));
       use.fragments = Bytes(std::ceil((runtime.fragmentation * (use.activations + use.working)).value()));
       use.working += runtime.workspaces;
-      if (keeps_gradients(workload)) use.gradients += bytes_of_shapes(program, program.stages[s], workload.dtype);
       use.runtime = fixed + use.fragments;
       use.stage = s;
       if (use.total() > most[s].total()) most[s] = use;
@@ -431,8 +433,7 @@ std::vector<BufferUse> buffers_at_peak(const Program& program, std::size_t stage
   const ProgramAccesses accesses(program);
   std::vector<BufferUse> out;
   double most = 0;
-  for (const std::vector<std::int64_t>& counts :
-       without_lesser(accesses.rows.counts(program, ranks_that_differ(program)))) {
+  for (const auto& counts : without_lesser(accesses.rows.counts(program, ranks_that_differ(program)))) {
     StageMemory memory(program, accesses, counts);
     const double peak = memory.of(program.stages[stage]).peak;
     if (peak > most) most = peak, out = memory.at_peak(program.stages[stage]);
@@ -443,8 +444,7 @@ std::vector<BufferUse> buffers_at_peak(const Program& program, std::size_t stage
 MemoryUse memory_use(const Program& program, const std::vector<StageParameters>& stages, const Workload& workload,
                      const Degrees& degrees, const RuntimeMemory& runtime) {
   const std::vector<MemoryUse> all = memory_by_stage(program, stages, workload, degrees, runtime);
-  return *std::max_element(all.begin(), all.end(),
-                           [](const MemoryUse& a, const MemoryUse& b) { return a.total() < b.total(); });
+  return *std::ranges::max_element(all, {}, [](const MemoryUse& use) { return use.total(); });
 }
 
 }  // namespace moeplan

@@ -23,23 +23,6 @@ std::int64_t fixed_rows(const Program& program, const Rows& rows, RankId rank) {
   return n;
 }
 
-using Shapes = std::set<std::pair<std::int64_t, std::int64_t>>;  // rows, columns
-
-void add_shapes(const Program& program, const Sequence& steps, std::set<BlockId>& seen, Shapes& shapes) {
-  for (const Step& step : steps) {
-    if (!step.is_block()) {
-      add_shapes(program, step.body, seen, shapes);
-      continue;
-    }
-    if (!seen.insert(step.block).second) continue;
-    for (const Operation& operation : program.blocks[step.block.index()].operations) {
-      if (!operation.computes_weight_gradient()) continue;
-      const Slice& gradient = operation.writes.front();
-      shapes.emplace(gradient.rows.each, program.buffer(gradient.buffer).columns);
-    }
-  }
-}
-
 }  // namespace
 
 std::int64_t row_count(const Program& program, const Rows& rows, RankId rank) {
@@ -134,10 +117,17 @@ ComputeLoad compute_load(const Program& program, const Operation& operation, Ran
   return load;
 }
 
-Bytes bytes_of_shapes(const Program& program, const Sequence& stage, Dtype dtype) {
-  std::set<BlockId> seen;
-  Shapes shapes;
-  add_shapes(program, stage, seen, shapes);
+Bytes bytes_of_shapes(const Program& program, std::size_t stage, Dtype dtype) {
+  std::set<std::pair<std::int64_t, std::int64_t>> shapes;  // rows, columns
+  const std::vector<std::int64_t> executions = block_counts(program, stage);
+  for (std::size_t b = 0; b < executions.size(); ++b) {
+    if (executions[b] == 0) continue;
+    for (const Operation& operation : program.blocks[b].operations) {
+      if (!operation.computes_weight_gradient()) continue;
+      const Slice& gradient = operation.writes.front();
+      shapes.emplace(gradient.rows.each, program.buffer(gradient.buffer).columns);
+    }
+  }
   std::int64_t elements = 0;
   for (const auto& [rows, columns] : shapes) elements += rows * columns;
   return Bytes(static_cast<double>(elements * size_of(dtype)));

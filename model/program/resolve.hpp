@@ -24,7 +24,7 @@ namespace moeplan {
 
 /// The bytes of one tensor in `dtype` of each shape of the weights whose gradients the stage's blocks compute by
 /// products.
-[[nodiscard]] Bytes bytes_of_shapes(const Program& program, const Sequence& stage, Dtype dtype);
+[[nodiscard]] Bytes bytes_of_shapes(const Program& program, std::size_t stage, Dtype dtype);
 
 /// Matrix products of attention's backward pass over those of its forward pass: five instead of two.
 inline constexpr double kAttentionBackwardProducts = 2.5;

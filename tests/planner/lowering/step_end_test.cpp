@@ -120,7 +120,7 @@ TEST_CASE("Where gradients are kept in buffers, autograd is handed one tensor mo
   // Queries, keys and values; attention's result; the gate; both products of an expert; the output head.
   constexpr std::int64_t kElements = kM * 3 * kM + kM * kM + kM * 4 + kM * kH + kH * kM + kM * 8;
   const Program p = lowered(w, 1);
-  CHECK(bytes_of_shapes(p, p.stages[0], Dtype::Fp32) == Bytes(4.0 * kElements));
+  CHECK(bytes_of_shapes(p, 0, Dtype::Fp32) == Bytes(4.0 * kElements));
   const Candidate c = candidate("baseline", 4, 1, 1, 1);
   const StageParameters of_stage{.all = {.dense = 1000, .expert = 2000}, .largest = {}};
   const auto gradients = [&](const Workload& of) {

@@ -47,10 +47,7 @@ Progress::Progress(std::string what, bool quiet)
 }
 
 Progress::~Progress() {
-  if (repeats_.joinable()) {
-    repeats_.request_stop();
-    repeats_.join();
-  }
+  repeats_ = {};  // ends it
   if (has_bar_) fmt::print(stderr, "\r\033[K");
 }
 

@@ -49,7 +49,7 @@ class Progress {
   std::chrono::steady_clock::time_point start_, first_, told_, last_;
   std::mutex mutex_;
   std::condition_variable_any ends_;
-  std::jthread repeats_;  // last, so that it ends first
+  std::jthread repeats_;
 };
 
 }  // namespace moeplan::cli

@@ -141,20 +141,22 @@ OperationTimes OperationPricer::representatives(const Operation& op) {
   };
   all_.clear();
   std::vector<CommunicationCost> costs;  // equal within a group
+  std::vector<RankId> representatives;
   for (std::size_t r = 0; r < count; ++r) {
     const std::size_t base = family.base(RankId(r)).index();
     costs.push_back(base < r ? costs[base] : communication_cost(program_, op, RankId(r), cluster_));
-    const CommunicationCost& cost = costs.back();
-    for (const Flow& flow : flows_from(program_, op, RankId(r))) {
-      const auto bytes = static_cast<double>(flow.bytes);
-      const SymmetricView::OrbitRoute& route = route_of_flow(*view_, program_, op, flow.from, flow.to);
-      const std::size_t to = flow.to.index() % count;
-      add(all_, route, bytes);
-      parts[r].sent += bytes;
-      parts[to].received += bytes;
-      parts[r].add(route, bytes, cost.add_route_latency);
-      if (to != r) parts[to].add(route, bytes, cost.add_route_latency);
-    }
+    representatives.emplace_back(r);
+  }
+  for (const Flow& flow : flows_from(program_, op, representatives)) {
+    const auto bytes = static_cast<double>(flow.bytes);
+    const SymmetricView::OrbitRoute& route = route_of_flow(*view_, program_, op, flow.from, flow.to);
+    const std::size_t from = flow.from.index(), to = flow.to.index() % count;
+    const bool waits = costs[from].add_route_latency;
+    add(all_, route, bytes);
+    parts[from].sent += bytes;
+    parts[to].received += bytes;
+    parts[from].add(route, bytes, waits);
+    if (to != from) parts[to].add(route, bytes, waits);
   }
   const double links = slowest(all_);
   all_.for_each([&](std::size_t orbit, double bytes) { link_seconds_[orbit] += bytes / view_->capacity[orbit]; });

@@ -41,14 +41,12 @@ class PairRows {
     if (!leads(program_, in_.path, from) || !leads(program_, gets_, to)) return 0;
     find_experts(from, to);
     const RankId rank = gathers_ ? from : to;
-    const std::int64_t number = size_of(experts_);
-    const bool is_known = is_uniform_ && (!counted().distinct || experts_.size() == 1);
-    if (!is_known || number != number_ || (is_positional_ && rank != rank_)) {
-      rows_ = rows_over(program_, counted(), counted_path(), rank, experts_);
-      number_ = number;
-      rank_ = rank;
-    }
-    return rows_;
+    if (!is_uniform_ || (counted().distinct && experts_.size() != 1))
+      return rows_over(program_, counted(), counted_path(), rank, experts_);
+    const std::pair key(is_positional_ ? rank : RankId(0), size_of(experts_));
+    const auto [it, is_new] = known_rows_.try_emplace(key, 0);
+    if (is_new) it->second = rows_over(program_, counted(), counted_path(), rank, experts_);
+    return it->second;
   }
 
  private:
@@ -58,7 +56,7 @@ class PairRows {
   void find_experts(RankId from, RankId to) {
     const bool all_in = in_.experts == Rows::Experts::All;
     if (!all_in && out_.experts != Rows::Experts::All) {
-      experts_ = intersection(experts_of(program_, in_, from), experts_of(program_, out_, to));
+      experts_ = intersection(known_experts(in_, from, of_senders_), known_experts(out_, to, of_receivers_));
       return;
     }
     const Rows& rows = all_in ? out_ : in_;
@@ -66,8 +64,15 @@ class PairRows {
     if (rows.experts == Rows::Experts::Local) {
       experts_.assign(1, local_experts(program_, rows.routing, rank));
     } else {
-      experts_ = experts_of(program_, rows, rank);
+      experts_ = known_experts(rows, rank, all_in ? of_receivers_ : of_senders_);
     }
+  }
+
+  /// experts_of(), once for each rank of a group.
+  const ExpertSet& known_experts(const Rows& rows, RankId rank, std::map<RankId, ExpertSet>& known) const {
+    const auto [it, is_new] = known.try_emplace(rank);
+    if (is_new) it->second = experts_of(program_, rows, rank);
+    return it->second;
   }
 
   const Program& program_;
@@ -78,10 +83,9 @@ class PairRows {
   bool gathers_;                   // the sender's rows are counted
   bool is_uniform_ = false;        // all sources select all experts equally often
   bool is_positional_ = false;     // rows depend on the rank that they are counted for
-  ExpertSet experts_;              // of the last pair; the next three too
-  std::int64_t number_ = -1;
-  RankId rank_{};
-  std::int64_t rows_ = 0;
+  std::map<RankId, ExpertSet> of_senders_, of_receivers_;
+  ExpertSet experts_;                                                   // of the last pair
+  std::map<std::pair<RankId, std::int64_t>, std::int64_t> known_rows_;  // by rank, if it matters, and experts
 };
 
 /// Number of rows that position `from` sends to position `to`, its own and those that it relays, with
@@ -392,9 +396,18 @@ std::vector<Flow> group_flows(const Program& program, const Operation& operation
 }
 
 std::vector<Flow> flows_from(const Program& program, const Operation& operation, RankId rank) {
+  return flows_from(program, operation, std::span(&rank, 1));
+}
+
+std::vector<Flow> flows_from(const Program& program, const Operation& operation, std::span<const RankId> ranks) {
   const GroupFamily& family = program.group(operation.communication()->group);
   std::vector<Flow> flows;
-  FlowBytes(program, operation, rank).add_sent_by(family.position(rank), flows);
+  std::optional<std::pair<RankId, FlowBytes>> of_group;  // with its first rank
+  for (const RankId rank : ranks) {
+    const RankId base = family.base(rank);
+    if (!of_group || of_group->first != base) of_group.emplace(base, FlowBytes(program, operation, base));
+    of_group->second.add_sent_by(family.position(rank), flows);
+  }
   return flows;
 }
 

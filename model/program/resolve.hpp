@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "model/operators/gemm_shape.hpp"
@@ -73,6 +74,9 @@ struct ExpertChain {
 /// The flows that one rank sends, ordered by receiver, or receives, ordered by sender. O(group size) row counts.
 [[nodiscard]] std::vector<Flow> flows_from(const Program& program, const Operation& operation, RankId rank);
 [[nodiscard]] std::vector<Flow> flows_to(const Program& program, const Operation& operation, RankId rank);
+/// The flows that several ranks send, in the order of the ranks: what those of a group have in common is counted once.
+[[nodiscard]] std::vector<Flow> flows_from(const Program& program, const Operation& operation,
+                                           std::span<const RankId> ranks);
 
 /// The n of the alpha-beta model for this rank (see AlphaBeta), in bytes.
 [[nodiscard]] std::int64_t message_size(const Program& program, const Operation& operation, RankId rank);

@@ -64,6 +64,9 @@ struct Timeline {
   /// `classes` ranks of the segment, and so on.
   std::int64_t segment = 1;
   std::int64_t classes = 1;
+  /// Or else, by rank of a segment its class, and by class the rank of the segment that has the class's spans.
+  std::vector<std::int32_t> class_of{};
+  std::vector<std::int32_t> recorded_of{};
   std::vector<TimelineSpan> spans;  // by start, then rank, then operation
   std::vector<TimelineRepeat> repeats;
   std::vector<LinkUse> links;               // links that carried traffic, by id
@@ -71,22 +74,25 @@ struct Timeline {
   bool operator==(const Timeline&) const = default;
 
   /// The rank whose spans apply to `rank`.
-  [[nodiscard]] RankId recorded(RankId rank) const {
-    const std::int64_t first = rank.value() - rank.value() % segment;
-    return RankId(static_cast<std::int32_t>(first + rank.value() % segment % classes));
-  }
+  [[nodiscard]] RankId recorded(RankId rank) const { return recorded_at(place(rank)); }
   /// The number of recorded ranks among `world` ranks; the index of a rank's recorded rank among them; and its inverse.
   [[nodiscard]] std::size_t recorded_ranks(std::int64_t world) const {
     return static_cast<std::size_t>(world / segment * classes);
   }
   [[nodiscard]] std::size_t place(RankId rank) const {
-    return static_cast<std::size_t>(rank.value() / segment * classes + rank.value() % segment % classes);
+    return static_cast<std::size_t>(rank.value() / segment * classes + class_in_segment(rank.value() % segment));
   }
   [[nodiscard]] RankId recorded_at(std::size_t place_of_it) const {
     const auto at = static_cast<std::int64_t>(place_of_it);
-    return RankId(static_cast<std::int32_t>(at / classes * segment + at % classes));
+    const std::int64_t number = at % classes;
+    const std::int64_t in_segment = recorded_of.empty() ? number : recorded_of[static_cast<std::size_t>(number)];
+    return RankId(static_cast<std::int32_t>(at / classes * segment + in_segment));
   }
 
+  /// The class of a segment's rank.
+  [[nodiscard]] std::int64_t class_in_segment(std::int64_t rank) const {
+    return class_of.empty() ? rank % classes : class_of[static_cast<std::size_t>(rank)];
+  }
   /// Number of occurrences of a span.
   [[nodiscard]] std::int64_t occurrences(const TimelineSpan& span) const;
 };

@@ -102,9 +102,8 @@ class TraceWriter {
     shown_.assign(static_cast<std::size_t>(program.world_size), false);
     for (const RankId r : ranks_) shown_[r.index()] = true;
     for (const TimelineSpan& s : timeline.spans) {
-      for (std::int64_t i = 0; i < timeline.segment; i += timeline.classes) {
-        const RankId rank(static_cast<std::int32_t>(s.rank.value() + i));
-        if (shown_[rank.index()]) add_span(s, rank);
+      for (const RankId rank : ranks_) {
+        if (timeline.recorded(rank) == s.rank) add_span(s, rank);
       }
     }
     if (options.expands_repeats) sort_spans(spans_);

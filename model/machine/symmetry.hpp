@@ -70,6 +70,12 @@ struct SymmetricView {
       bytes_per_link;  // by orbit: bytes on each of its links per byte of the representatives' traffic on the orbit
   std::map<RingFamily, std::vector<RingRoutes>>
       rings;  // rings that are not invariant under the rotations, by representative
+  // Where classes of ranks are no images under rotations (rank_classes.hpp): by rank its class; by class the rank that
+  // represents it, and how many ranks it has. Otherwise empty. `capacity` is then that of all links of an orbit, and
+  // the traffic of a representative counts once for each rank of its class.
+  std::vector<std::int32_t> class_of{};
+  std::vector<RankId> rank_of{};
+  std::vector<double> images{};
   // Large tables, which all views with the same rotations share.
   std::shared_ptr<const std::vector<OrbitRoute>> routes;                   // without duplicates
   std::shared_ptr<const std::vector<std::int32_t>> orbits;                 // by LinkId
@@ -77,8 +83,18 @@ struct SymmetricView {
                                                                            // `routes`; itself: -1
 
   [[nodiscard]] std::int32_t orbit_of(LinkId link) const { return (*orbits)[link.index()]; }
+  /// The number of a rank's representative, below `representatives`, and the rank that it is.
+  [[nodiscard]] std::size_t number_of(RankId rank) const {
+    return class_of.empty() ? rank.index() % static_cast<std::size_t>(representatives)
+                            : static_cast<std::size_t>(class_of[rank.index()]);
+  }
+  [[nodiscard]] RankId representative(std::size_t number) const {
+    return rank_of.empty() ? RankId(number) : rank_of[number];
+  }
+  /// How often a representative's traffic counts.
+  [[nodiscard]] double weight(std::size_t number) const { return images.empty() ? 1.0 : images[number]; }
   [[nodiscard]] std::int32_t route_between(RankId representative, RankId to) const {
-    return (*route_to)[representative.index()][to.index()];
+    return (*route_to)[number_of(representative)][to.index()];
   }
   [[nodiscard]] const OrbitRoute& route(std::int32_t number) const {
     return (*routes)[static_cast<std::size_t>(number)];

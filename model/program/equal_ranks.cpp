@@ -1,6 +1,7 @@
 #include "model/program/equal_ranks.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -230,6 +231,7 @@ RankDigits rank_digits(const Program& program) {
   };
   for (const Block& block : program.blocks) {
     for (const Operation& op : block.operations) {
+      for (const Slice& s : op.reads) look(s);
       for (const Slice& s : op.writes) look(s);
     }
   }
@@ -283,6 +285,19 @@ std::vector<RankId> ranks_that_differ(const Program& program) {
   return ranks;
 }
 
+std::vector<std::int32_t> kinds_of_ranks(const Program& program) {
+  if (!std::all_of(program.routings.begin(), program.routings.end(), has_equal_sources)) return {};
+  const RankDigits digits = rank_digits(program);
+  std::map<std::vector<std::int64_t>, std::int32_t> numbers;
+  std::vector<std::int32_t> out;
+  for (std::int64_t r = 0; r < program.ranks_per_stage(); ++r) {
+    const auto next = static_cast<std::int32_t>(numbers.size());
+    const RankId rank(static_cast<std::int32_t>(r));
+    out.push_back(numbers.try_emplace(kind_of(program, digits, rank), next).first->second);
+  }
+  return out;
+}
+
 std::optional<SymmetryQuery> symmetry_query(const Program& program) {
   if (program.stages.size() > 1) return std::nullopt;
   Query query(program);
@@ -310,7 +325,7 @@ const SymmetricView::OrbitRoute& route_of_flow(const SymmetricView& view, const 
     const GroupFamily& family = program.group(c.group);
     const std::int64_t per_node = members_per_node(program, family);
     if (const auto it = view.rings.find({family.size, family.stride, per_node}); it != view.rings.end()) {
-      const SymmetricView::RingRoutes& edges = it->second[from.index()];
+      const SymmetricView::RingRoutes& edges = it->second[view.number_of(from)];
       const bool is_along = family.position(to) == ring_edges(family.position(from), family.size, per_node).along;
       return is_along ? edges.along : edges.across;
     }

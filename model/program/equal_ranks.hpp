@@ -19,6 +19,10 @@ namespace moeplan {
 /// experts and have the same position wherever rows are split. Ascending.
 [[nodiscard]] std::vector<RankId> ranks_that_differ(const Program& program);
 
+/// By rank of a stage: numbers that are equal only for ranks that hold equally many rows of every slice. Empty if
+/// sources have different counts, or experts are placed.
+[[nodiscard]] std::vector<std::int32_t> kinds_of_ranks(const Program& program);
+
 /// The symmetry (symmetric_view) that a cluster must have for ranks of the Program to be images of each other; none if
 /// their data differ irregularly: counts that differ between sources, placed experts, messages between pipeline stages.
 /// Anything that depends on a rank's position in a group (experts that do not divide or have different loads, rows that

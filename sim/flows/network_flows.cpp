@@ -39,7 +39,7 @@ FlowId NetworkFlows::start(const Operation& operation, const Transfer& transfer,
   if (rate_cap) {
     uses_.push_back({cap(transfer.from, operation.stream, Direction::Send, *rate_cap), 1.0});
     // A single representative receives symmetrically to what it sends, so one cap is enough.
-    if (view_.ranks() > 1) {
+    if (view_.simulated_ranks().size() > 1) {
       uses_.push_back({cap(view_.simulated(transfer.to), operation.stream, Direction::Receive, *rate_cap), 1.0});
     }
   }
@@ -58,7 +58,7 @@ void NetworkFlows::apply_changes() {
     if (std::exchange(rank.slowed, rank.computing) == rank.computing) continue;
     const double divisor = rank.slowed ? slowdown_ : 1;
     for (const auto& [key, resource] : rank.caps) {
-      network_->set_capacity(resource, std::get<double>(key) / divisor, clock_);
+      network_->set_capacity(resource, view_.weight(r) * std::get<double>(key) / divisor, clock_);
     }
   }
   changed_.clear();
@@ -67,7 +67,8 @@ void NetworkFlows::apply_changes() {
 ResourceId NetworkFlows::cap(RankId r, Stream stream, Direction direction, BytesPerSecond rate) {
   RankCaps& rank = caps_[r.index()];
   const auto [it, is_new] = rank.caps.try_emplace({stream, direction, rate.value()});
-  if (is_new) it->second = network_->add_resource(rank.slowed ? rate.value() / slowdown_ : rate.value());
+  if (is_new)
+    it->second = network_->add_resource(view_.weight(r) * (rank.slowed ? rate.value() / slowdown_ : rate.value()));
   return it->second;
 }
 

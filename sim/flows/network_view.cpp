@@ -1,18 +1,50 @@
 #include "sim/flows/network_view.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
+#include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "model/program/equal_ranks.hpp"
 #include "model/program/resolve.hpp"
 
 namespace moeplan::sim {
 
-NetworkView::NetworkView(const Program& program, const Cluster& cluster, bool use_symmetry)
-    : program_(program),
-      cluster_(cluster),
-      symmetry_(use_symmetry ? representatives_view(program, cluster) : nullptr),
-      ranks_(static_cast<std::size_t>(symmetry_ ? symmetry_->representatives : program.world_size)) {}
+NetworkView::NetworkView(const Program& program, const Cluster& cluster, std::shared_ptr<const SymmetricView> symmetry)
+    : program_(program), cluster_(cluster), symmetry_(std::move(symmetry)) {
+  const auto ranks = static_cast<std::size_t>(symmetry_ ? symmetry_->representatives : program.world_size);
+  for (std::size_t i = 0; i < ranks; ++i) simulated_.push_back(symmetry_ ? symmetry_->representative(i) : RankId(i));
+}
+
+NetworkView::Place NetworkView::place(GroupId family, RankId r) const {
+  if (has_classes()) return places_of_classes(family)[symmetry_->number_of(r)];
+  const GroupFamily& groups = program_.group(family);
+  return {groups.base(r), static_cast<std::size_t>(groups.position(r)), static_cast<std::size_t>(groups.size)};
+}
+
+const std::vector<NetworkView::Place>& NetworkView::places_of_classes(GroupId family) const {
+  const auto [it, is_new] = places_.try_emplace(family);
+  if (!is_new) return it->second;
+  std::vector<std::size_t> lowest(simulated_.size());  // of the classes that occur in one group
+  std::iota(lowest.begin(), lowest.end(), std::size_t{0});
+  const auto root = [&](std::size_t c) {
+    while (lowest[c] != c) c = lowest[c] = lowest[lowest[c]];
+    return c;
+  };
+  const GroupFamily& groups = program_.group(family);
+  for (std::int64_t r = 0; r < program_.world_size; ++r) {
+    const RankId rank(static_cast<std::int32_t>(r));
+    const std::size_t a = root(symmetry_->number_of(rank)), b = root(symmetry_->number_of(groups.base(rank)));
+    lowest[std::max(a, b)] = std::min(a, b);
+  }
+  std::vector<std::size_t> members(simulated_.size(), 0);
+  for (std::size_t c = 0; c < simulated_.size(); ++c)
+    it->second.push_back({simulated_[root(c)], members[root(c)]++, 0});
+  for (std::size_t c = 0; c < simulated_.size(); ++c) it->second[c].size = members[root(c)];
+  return it->second;
+}
 
 std::size_t NetworkView::resources() const {
   return symmetry_ ? symmetry_->capacity.size() : cluster_.topology.links.size();
@@ -47,18 +79,23 @@ std::vector<Transfer> NetworkView::merged_transfers(const Operation& operation, 
   const GroupFamily& family = program_.group(communication.group);
   std::vector<Transfer> transfers;
   std::map<std::tuple<RankId, RankId, std::int32_t, std::int64_t>, std::size_t> merged;
-  for (std::int64_t p = 0; p < family.size; ++p) {
-    const RankId from = family.member(r, p);
-    if (simulated(from) != from) break;
-    for (const Flow& f : flows_from(program_, operation, from)) {
-      // Each flow of a ring has its own path.
-      const std::int32_t path = runs_in_rings(communication) ? f.to.value() : symmetry_->route_between(from, f.to);
-      const auto [it, is_new] = merged.try_emplace({from, simulated(f.to), path, f.bytes}, transfers.size());
-      if (is_new) {
-        transfers.push_back({f.from, f.to, f.bytes, 1.0});
-      } else {
-        transfers[it->second].weight += 1;
-      }
+  std::vector<RankId> senders;
+  if (has_classes()) {
+    const RankId group = place(communication.group, r).group;
+    std::copy_if(simulated_.begin(), simulated_.end(), std::back_inserter(senders),
+                 [&](RankId sender) { return place(communication.group, sender).group == group; });
+  } else {
+    for (std::int64_t p = 0; p < family.size && simulated(family.member(r, p)) == family.member(r, p); ++p)
+      senders.push_back(family.member(r, p));
+  }
+  for (const Flow& f : flows_from(program_, operation, senders)) {
+    // Each flow of a ring has its own path.
+    const std::int32_t path = runs_in_rings(communication) ? f.to.value() : symmetry_->route_between(f.from, f.to);
+    const auto [it, is_new] = merged.try_emplace({f.from, simulated(f.to), path, f.bytes}, transfers.size());
+    if (is_new) {
+      transfers.push_back({f.from, f.to, f.bytes, weight(f.from)});
+    } else {
+      transfers[it->second].weight += weight(f.from);
     }
   }
   return transfers;

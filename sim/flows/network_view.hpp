@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <vector>
 
 #include "model/machine/cluster.hpp"
+#include "model/machine/symmetry.hpp"
 #include "model/program/program.hpp"
 #include "sim/network/network.hpp"
 
@@ -23,14 +26,30 @@ struct Transfer {
 /// resource. `program` and `cluster` must outlive the view.
 class NetworkView {
  public:
-  /// Uses symmetry if `use_symmetry` and the Program's ranks have representatives.
-  NetworkView(const Program& program, const Cluster& cluster, bool use_symmetry);
+  /// `symmetry` is simulated_view() of both, or null: every rank is simulated.
+  NetworkView(const Program& program, const Cluster& cluster, std::shared_ptr<const SymmetricView> symmetry);
 
-  /// Number of simulated ranks: ranks 0 .. ranks() - 1.
-  [[nodiscard]] std::size_t ranks() const { return ranks_; }
+  /// The simulated ranks, ascending; rank 0 is one. All are below ranks().
+  [[nodiscard]] const std::vector<RankId>& simulated_ranks() const { return simulated_; }
+  [[nodiscard]] std::size_t ranks() const { return simulated_.back().index() + 1; }
   /// The rank that represents r in the simulation.
-  [[nodiscard]] RankId simulated(RankId r) const { return RankId(r.index() % ranks_); }
+  [[nodiscard]] RankId simulated(RankId r) const {
+    return symmetry_ ? symmetry_->representative(symmetry_->number_of(r)) : r;
+  }
+  /// How many ranks it stands for, against those that another one stands for.
+  [[nodiscard]] double weight(RankId simulated) const {
+    return symmetry_ ? symmetry_->weight(symmetry_->number_of(simulated)) : 1.0;
+  }
+  [[nodiscard]] const SymmetricView* symmetry() const { return symmetry_.get(); }
   [[nodiscard]] bool is_symmetric() const { return symmetry_ != nullptr; }
+
+  /// A simulated rank's place in a family of groups. Groups of equal classes are one.
+  struct Place {
+    RankId group;          // equal for all simulated ranks of the group: one of them, or its first rank
+    std::size_t position;  // in the group, below `size`
+    std::size_t size;
+  };
+  [[nodiscard]] Place place(GroupId family, RankId simulated) const;
 
   [[nodiscard]] std::size_t resources() const;
   /// Capacity of each resource in bytes/s, by ResourceId.
@@ -48,11 +67,14 @@ class NetworkView {
 
  private:
   [[nodiscard]] std::vector<Transfer> merged_transfers(const Operation& operation, RankId r) const;
+  [[nodiscard]] bool has_classes() const { return symmetry_ && !symmetry_->class_of.empty(); }
+  [[nodiscard]] const std::vector<Place>& places_of_classes(GroupId family) const;
 
   const Program& program_;
   const Cluster& cluster_;
-  const SymmetricView* symmetry_;  // null if every rank is simulated
-  std::size_t ranks_;
+  std::shared_ptr<const SymmetricView> symmetry_;  // null if every rank is simulated
+  std::vector<RankId> simulated_;
+  mutable std::map<GroupId, std::vector<Place>> places_;  // by class
 };
 
 }  // namespace moeplan::sim

@@ -12,8 +12,8 @@ void Exchanges::arrive(RankId r, const OperationInstance& instance) {
   const std::int32_t id = exchange_of(r, instance);
   Exchange& e = exchanges_[static_cast<std::size_t>(id)];
   const Operation& operation = operation_of(program_, instance);
-  const GroupFamily& family = program_.group(operation.communication()->group);
-  const auto position = static_cast<std::size_t>(family.position(r));
+  const GroupId group = operation.communication()->group;
+  const std::size_t position = view_.place(group, r).position;
   e.arrived[position] = true;
   if (e.transfers_of[position].empty()) {
     events_.push({.time = events_.now() + SimTime::from_seconds(e.cost.startup),
@@ -26,7 +26,7 @@ void Exchanges::arrive(RankId r, const OperationInstance& instance) {
   for (const std::int32_t t : e.transfers_of[position]) {
     const Transfer& transfer = e.transfers[static_cast<std::size_t>(t)];
     const RankId peer = transfer.from == r ? view_.simulated(transfer.to) : transfer.from;
-    if (!e.arrived[static_cast<std::size_t>(family.position(peer))]) continue;
+    if (!e.arrived[view_.place(group, peer).position]) continue;
     starts[events_.now() + SimTime::from_seconds(startup(e, operation, transfer))].push_back(t);
   }
   for (auto& [time, transfers] : starts) {
@@ -59,8 +59,8 @@ Seconds Exchanges::startup(const Exchange& exchange, const Operation& operation,
 }
 
 std::int32_t Exchanges::exchange_of(RankId r, const OperationInstance& instance) {
-  const GroupFamily& family = program_.group(operation_of(program_, instance).communication()->group);
-  const auto key = std::tuple(instance.block_number, instance.operation, family.base(r).value());
+  const GroupId group = operation_of(program_, instance).communication()->group;
+  const auto key = std::tuple(instance.block_number, instance.operation, view_.place(group, r).group.value());
   const auto [it, is_new] = exchange_index_.try_emplace(key, static_cast<std::int32_t>(exchanges_.size()));
   if (is_new) exchanges_.push_back(new_exchange(r, instance));
   return it->second;
@@ -68,22 +68,22 @@ std::int32_t Exchanges::exchange_of(RankId r, const OperationInstance& instance)
 
 Exchanges::Exchange Exchanges::new_exchange(RankId r, const OperationInstance& instance) {
   const Operation& operation = operation_of(program_, instance);
-  const GroupFamily& family = program_.group(operation.communication()->group);
+  const GroupId group = operation.communication()->group;
   Exchange e{instance, view_.transfers(operation, r),
-             communication_cost(program_, operation, family.base(r), cluster_)};
+             communication_cost(program_, operation, program_.group(group).base(r), cluster_)};
   if (runs_in_rings(*operation.communication()) && e.cost.add_route_latency) {
     e.ring_latency = Seconds(0);
     for (const Transfer& t : e.transfers) {
       e.ring_latency = std::max(*e.ring_latency, view_.latency(operation, t.from, t.to));
     }
   }
-  const auto size = static_cast<std::size_t>(family.size);
+  const std::size_t size = view_.place(group, r).size;
   e.transfers_of.resize(size);
   e.arrived.assign(size, false);
   e.open_transfers.assign(size, 0);
   for (std::size_t t = 0; t < e.transfers.size(); ++t) {
     const auto end_at = [&](RankId end) {
-      const auto position = static_cast<std::size_t>(family.position(end));
+      const std::size_t position = view_.place(group, end).position;
       e.transfers_of[position].push_back(static_cast<std::int32_t>(t));
       ++e.open_transfers[position];
     };
@@ -115,10 +115,8 @@ Exchanges::Ended Exchanges::end_flow(FlowId flow) {
     ended.sender = from;
     return ended;
   }
-  const GroupFamily& family = program_.group(operation.communication()->group);
-  const auto is_last = [&](RankId end) {
-    return --e.open_transfers[static_cast<std::size_t>(family.position(end))] == 0;
-  };
+  const GroupId group = operation.communication()->group;
+  const auto is_last = [&](RankId end) { return --e.open_transfers[view_.place(group, end).position] == 0; };
   if (is_last(from)) ended.sender = from;
   if (to != from && is_last(to)) ended.receiver = to;
   return ended;

@@ -121,7 +121,7 @@ RecurringRepeats::Partition* RecurringRepeats::partition_of(const Step& repeat) 
     const auto set = static_cast<std::size_t>(p.set_of[r]);
     if (set == p.sets.size()) p.sets.emplace_back();
     p.position.push_back(p.sets[set].ranks.size());
-    p.sets[set].ranks.emplace_back(r);
+    if (view_.simulated(RankId(r)) == RankId(r)) p.sets[set].ranks.emplace_back(r);
   }
   return it->second = &p;
 }
@@ -134,13 +134,14 @@ const std::vector<ResourceId>* RecurringRepeats::own(Partition& partition, std::
 
 Repeats::Passed Repeats::pass(std::vector<SimulatedRank>& ranks, const std::vector<RankId>& waiting, SimTime now) {
   const ProgramCursor& first = ranks.front().cursor;
-  if (waiting.size() == ranks.size() && !recurring_.is_skipping() &&
-      std::all_of(ranks.begin(), ranks.end(), [&](const SimulatedRank& rank) {
+  if (waiting.size() == simulated_ && !recurring_.is_skipping() &&
+      std::all_of(waiting.begin(), waiting.end(), [&](RankId r) {
+        const SimulatedRank& rank = ranks[r.index()];
         return rank.cursor.same_boundary(first) && rank.streams.background_is_idle();
       })) {
     if (in_step_.pass(first, now)) {
       const std::int64_t more = first.iterations() - first.iterations_done();
-      for (SimulatedRank& rank : ranks) rank.cursor.skip(more);
+      for (const RankId r : waiting) ranks[r.index()].cursor.skip(more);
     }
     return {.in_step = true, .go_on = waiting};
   }

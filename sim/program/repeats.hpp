@@ -150,7 +150,9 @@ class Repeats {
  public:
   /// As RecurringRepeats.
   Repeats(const Program& program, const Cluster& cluster, const NetworkView& view, TimelineRecorder& recorder)
-      : in_step_(view, recorder), recurring_(program, cluster, view, recorder) {}
+      : simulated_(view.simulated_ranks().size()),
+        in_step_(view, recorder),
+        recurring_(program, cluster, view, recorder) {}
 
   struct Passed {
     bool in_step = false;                            // all ranks pass the same boundary, with nothing in flight
@@ -164,6 +166,7 @@ class Repeats {
   void start_transfers(RankId r) { recurring_.start_transfers(r); }
 
  private:
+  std::size_t simulated_;  // ranks
   RepeatsInStep in_step_;
   RecurringRepeats recurring_;
 };

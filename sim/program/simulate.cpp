@@ -10,6 +10,7 @@
 
 #include "sim/flows/network_flows.hpp"
 #include "sim/flows/network_view.hpp"
+#include "sim/flows/rank_classes.hpp"
 #include "sim/program/computations.hpp"
 #include "sim/program/event_queue.hpp"
 #include "sim/program/exchanges.hpp"
@@ -29,7 +30,7 @@ class Engine {
   Engine(const Program& program, const Cluster& cluster, const SimulateOptions& options)
       : program_(program),
         skip_repeats_(options.skip_repeats),
-        view_(program, cluster, options.use_symmetry),
+        view_(program, cluster, view_of(program, cluster, options)),
         flows_(options.network(), view_, cluster.gpu.slowdown_beside_computation),
         computations_(program, cluster, view_.ranks(), events_, flows_),
         exchanges_(program, cluster, view_, flows_, events_),
@@ -44,7 +45,7 @@ class Engine {
   }
 
   Timeline run() {
-    for (std::size_t r = 0; r < ranks_.size(); ++r) go_on(RankId(r));
+    for (const RankId r : view_.simulated_ranks()) go_on(r);
     while (true) {
       if (!waiting_.empty() && !anything_at_present())
         pass_boundary();
@@ -56,6 +57,12 @@ class Engine {
   }
 
  private:
+  static std::shared_ptr<const SymmetricView> view_of(const Program& program, const Cluster& cluster,
+                                                      const SimulateOptions& options) {
+    if (!options.use_symmetry || options.symmetry) return options.symmetry;
+    return simulated_view(program, cluster);
+  }
+
   RankStreams& streams(RankId r) { return ranks_[r.index()].streams; }
   const std::vector<Operation>& operations_of(RankId r) {
     return program_.blocks[streams(r).block().index()].operations;
@@ -244,10 +251,11 @@ class Engine {
   }
 
   void check_finished() {
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      if (ranks_[r].has_finished && ranks_[r].streams.background_is_idle()) continue;
-      throw std::logic_error("the Program does not end: rank " + std::to_string(r) + " waits in block '" +
-                             program_.blocks[ranks_[r].cursor.block().index()].name + "'");
+    for (const RankId r : view_.simulated_ranks()) {
+      const SimulatedRank& rank = ranks_[r.index()];
+      if (rank.has_finished && rank.streams.background_is_idle()) continue;
+      throw std::logic_error("the Program does not end: rank " + std::to_string(r.value()) + " waits in block '" +
+                             program_.blocks[rank.cursor.block().index()].name + "'");
     }
   }
 

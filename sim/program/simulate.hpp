@@ -15,11 +15,16 @@
 //
 // Symmetry is exact and cheap. Where a few ranks provably represent all others (equal_ranks.hpp, symmetry.hpp), only
 // these representatives are simulated, on their part of the cluster; their transfers with equal ends, size and path
-// form one weighted flow. A transfer to an image of a representative is a transfer to that representative.
+// form one weighted flow. A transfer to an image of a representative is a transfer to that representative. Where
+// rotations of the cluster leave many ranks, one of each class of ranks that do the same is simulated
+// (rank_classes.hpp).
 #pragma once
+
+#include <memory>
 
 #include "model/analysis/timeline.hpp"
 #include "model/machine/cluster.hpp"
+#include "model/machine/symmetry.hpp"
 #include "model/program/program.hpp"
 #include "sim/network/network.hpp"
 
@@ -27,9 +32,10 @@ namespace moeplan::sim {
 
 /// Options of simulate(); the defaults suit all callers but tests.
 struct SimulateOptions {
-  bool keep_spans = true;    // false: the Timeline has only the makespan and the links
-  bool skip_repeats = true;  // false: simulate every iteration, for tests
-  bool use_symmetry = true;  // false: simulate every rank, for tests
+  bool keep_spans = true;                           // false: the Timeline has only the makespan and the links
+  bool skip_repeats = true;                         // false: simulate every iteration, for tests
+  bool use_symmetry = true;                         // false: simulate every rank, for tests
+  std::shared_ptr<const SymmetricView> symmetry{};  // simulated_view(), if it is known
   std::unique_ptr<Network> (*network)() = make_fast_network;
   std::vector<LinkId> watch{};  // links recorded in Timeline::link_history; each costs time and memory at every event
 };

@@ -2,15 +2,26 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "model/program/compose_stages.hpp"
+#include "sim/flows/rank_classes.hpp"
 
 namespace moeplan::sim {
 
 namespace {
+
+/// The longest time that a link needs for its bytes.
+SimTime slowest(const std::vector<double>& bytes, const Topology& topology) {
+  SimTime most;
+  for (std::size_t l = 0; l < bytes.size(); ++l) {
+    most = std::max(most, SimTime::from_seconds(Bytes(bytes[l]) / topology.links[l].bandwidth));
+  }
+  return most;
+}
 
 class StageSimulator {
  public:
@@ -92,14 +103,6 @@ class StageSimulator {
     return false;
   }
 
-  static SimTime slowest(const std::vector<double>& bytes, const Topology& topology) {
-    SimTime most;
-    for (std::size_t l = 0; l < bytes.size(); ++l) {
-      most = std::max(most, SimTime::from_seconds(Bytes(bytes[l]) / topology.links[l].bandwidth));
-    }
-    return most;
-  }
-
   /// A lower bound on the makespan: the time that the busiest link inside a stage needs for all traffic of the stage,
   /// since the composition ignores contention between background traffic that outlasts its segment and the traffic of
   /// the next one. If stages share nodes, the time that the busiest link needs for all stages and their messages.
@@ -123,7 +126,14 @@ class StageSimulator {
     SimulateOptions options = options_;
     options.keep_spans = true;
     local_.stages = {stages_.segments[segment].steps};
-    return simulate(local_, machines_.of(count_, static_cast<std::int64_t>(stage)).cluster, options);
+    const Cluster& ranks = machines_.of(count_, static_cast<std::int64_t>(stage)).cluster;
+    if (options.use_symmetry) {
+      auto [it, is_new] = views_.try_emplace(stage);
+      if (is_new) it->second = simulated_view(local_, ranks);
+      options.symmetry = it->second;
+      options.use_symmetry = options.symmetry != nullptr;
+    }
+    return simulate(local_, ranks, options);
   }
 
   SegmentTimes times_of(const Segment& segment, const Timeline& alone) const {
@@ -253,9 +263,10 @@ class StageSimulator {
   Program local_;  // of one stage's ranks, with the sequence of the segment that is simulated
   std::int64_t count_;
   bool shares_nodes_;
-  std::int64_t period_;                       // a segment takes the same time on stages that are equal modulo this
-  std::vector<std::size_t> machines_of_;      // machine() of the stages below the period
-  std::vector<std::vector<Timeline>> alone_;  // by stage and segment
+  std::int64_t period_;                   // a segment takes the same time on stages that are equal modulo this
+  std::vector<std::size_t> machines_of_;  // machine() of the stages below the period
+  std::map<std::size_t, std::shared_ptr<const SymmetricView>> views_;  // simulated_view(), by stage
+  std::vector<std::vector<Timeline>> alone_;                           // by stage and segment
   std::vector<std::vector<SegmentTimes>> times_;
 };
 

@@ -80,7 +80,9 @@ Timeline TimelineRecorder::finish(SimTime now, std::int64_t world_size) {
   }
   if (view_.is_symmetric()) {
     timeline.segment = world_size;
-    timeline.classes = static_cast<std::int64_t>(view_.ranks());
+    timeline.classes = static_cast<std::int64_t>(view_.simulated_ranks().size());
+    timeline.class_of = view_.symmetry()->class_of;
+    for (const RankId r : view_.symmetry()->rank_of) timeline.recorded_of.push_back(r.value());
   }
   sort_spans(timeline.spans);
   timeline.repeats = std::move(repeats_);

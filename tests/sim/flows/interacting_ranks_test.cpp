@@ -28,7 +28,7 @@ Sequence of(std::int32_t block) { return {Step{.block = BlockId(block)}}; }
 TEST_CASE("ranks interact that communicate with each other, also through others") {
   const Program p = program();
   const Cluster cluster = tests::toy_cluster(1, 8);
-  const NetworkView view(p, cluster, /*use_symmetry=*/false);
+  const NetworkView view(p, cluster, /*symmetry=*/nullptr);
   CHECK(interacting_ranks(p, of(0), view) == RankSets{0, 0, 1, 1, 2, 2, 3, 3});
   CHECK(interacting_ranks(p, of(1), view) == RankSets{0, 0, 0, 0, 1, 1, 1, 1});
   CHECK(interacting_ranks(p, of(2), view) == RankSets(8, 0));
@@ -50,7 +50,7 @@ TEST_CASE("a set of ranks has links of its own unless others communicate over th
   Program p = program();
   const RankSets pairs{0, 0, 1, 1, 2, 2, 3, 3};
   const auto own = [&](const Cluster& cluster, const RankSets& sets) {
-    return own_resources(p, sets, NetworkView(p, cluster, /*use_symmetry=*/false));
+    return own_resources(p, sets, NetworkView(p, cluster, /*symmetry=*/nullptr));
   };
   SECTION("each GPU has a link into the node's switch and one out of it") {
     for (const auto& resources : own(tests::toy_cluster(1, 8), pairs)) {

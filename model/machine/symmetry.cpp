@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 
+#include "model/base/disjoint_sets.hpp"
 #include "model/base/to_index.hpp"
 #include "model/machine/automorphism.hpp"
 #include "model/machine/never_binding.hpp"
@@ -33,15 +34,6 @@ std::optional<std::vector<std::int64_t>> digits(std::vector<std::int64_t> bounda
     if (boundaries[i + 1] % boundaries[i] != 0) return std::nullopt;
   }
   return boundaries;
-}
-
-Index root(std::vector<Index>& parent, Index i) {
-  while (parent[static_cast<std::size_t>(i)] != i) {
-    Index& p = parent[static_cast<std::size_t>(i)];
-    p = parent[static_cast<std::size_t>(p)];
-    i = p;
-  }
-  return i;
 }
 
 /// The images of all links when one digit of all ranks is rotated; none if that is not an automorphism.
@@ -92,22 +84,20 @@ const LinkImages& turned(const RankedTopology& ranks, SymmetryCache::State& stat
 /// Orbits of links under all rotations, numbered by their first link; none if a rotation is not an automorphism.
 std::optional<std::vector<Index>> link_orbits(const RankedTopology& ranks, SymmetryCache::State& state,
                                               const std::vector<std::int64_t>& cuts) {
-  std::vector<Index> parent(ranks.topology.links.size());
-  std::iota(parent.begin(), parent.end(), 0);
+  const std::size_t links = ranks.topology.links.size();
+  DisjointSets orbits_of_links(links);
   for (std::size_t d = 0; d + 1 < cuts.size(); ++d) {
     const LinkImages& of_digit = turned(ranks, state, cuts[d], cuts[d + 1] / cuts[d]);
     if (!of_digit) return std::nullopt;
     const std::vector<Index>& images = *of_digit;
     for (std::size_t l = 0; l < images.size(); ++l) {
-      if (images[l] < 0) continue;
-      const Index a = root(parent, static_cast<Index>(l)), b = root(parent, images[l]);
-      parent[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
+      if (images[l] >= 0) orbits_of_links.join(l, static_cast<std::size_t>(images[l]));
     }
   }
-  std::vector<Index> orbit(parent.size()), number(parent.size(), -1);
+  std::vector<Index> orbit(links), number(links, -1);
   Index orbits = 0;
-  for (std::size_t l = 0; l < parent.size(); ++l) {
-    Index& n = number[static_cast<std::size_t>(root(parent, static_cast<Index>(l)))];
+  for (std::size_t l = 0; l < links; ++l) {
+    Index& n = number[orbits_of_links.least(l)];
     if (n < 0) n = orbits++;
     orbit[l] = n;
   }

@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "model/base/disjoint_sets.hpp"
+
 namespace moeplan::sim {
 
 namespace {
@@ -21,12 +23,6 @@ bool collect_groups(const Program& program, const Sequence& sequence, std::set<G
     }
   }
   return true;
-}
-
-std::int32_t root(RankSets& parents, std::int32_t r) {
-  const auto parent = [&](std::int32_t of) -> std::int32_t& { return parents[static_cast<std::size_t>(of)]; };
-  while (parent(r) != r) r = parent(r) = parent(parent(r));
-  return r;
 }
 
 /// The sets whose communications use a resource.
@@ -125,21 +121,16 @@ class ResourceUse {
 std::optional<RankSets> interacting_ranks(const Program& program, const Sequence& body, const NetworkView& view) {
   std::set<GroupId> groups;
   if (!collect_groups(program, body, groups)) return std::nullopt;
-  RankSets sets(view.ranks());
-  if (view.is_symmetric()) return sets;
-  for (std::size_t r = 0; r < sets.size(); ++r) sets[r] = static_cast<std::int32_t>(r);
+  RankSets numbers(view.ranks());
+  if (view.symmetry()) return numbers;
+  DisjointSets sets(numbers.size());
   for (const GroupId group : groups) {
-    for (std::size_t r = 0; r < sets.size(); ++r) {
-      const std::int32_t a = root(sets, static_cast<std::int32_t>(r));
-      const std::int32_t b = root(sets, program.group(group).base(RankId(r)).value());
-      sets[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
-    }
+    for (std::size_t r = 0; r < numbers.size(); ++r) sets.join(r, program.group(group).base(RankId(r)).index());
   }
   std::int32_t count = 0;
-  RankSets numbers(sets.size());
-  for (std::size_t r = 0; r < sets.size(); ++r) {
-    const auto lowest = static_cast<std::size_t>(root(sets, static_cast<std::int32_t>(r)));
-    numbers[r] = lowest == r ? count++ : numbers[lowest];
+  for (std::size_t r = 0; r < numbers.size(); ++r) {
+    const std::size_t least = sets.least(r);
+    numbers[r] = least == r ? count++ : numbers[least];
   }
   return numbers;
 }

@@ -3,47 +3,43 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <numeric>
 #include <tuple>
 #include <utility>
 
+#include "model/base/disjoint_sets.hpp"
 #include "model/program/equal_ranks.hpp"
 #include "model/program/resolve.hpp"
 
 namespace moeplan::sim {
 
 NetworkView::NetworkView(const Program& program, const Cluster& cluster, std::shared_ptr<const SymmetricView> symmetry)
-    : program_(program), cluster_(cluster), symmetry_(std::move(symmetry)) {
+    : program_(program), cluster_(cluster), symmetry_(std::move(symmetry)), places_(program.groups.size()) {
   const auto ranks = static_cast<std::size_t>(symmetry_ ? symmetry_->representatives : program.world_size);
   for (std::size_t i = 0; i < ranks; ++i) simulated_.push_back(symmetry_ ? symmetry_->representative(i) : RankId(i));
 }
 
 NetworkView::Place NetworkView::place(GroupId family, RankId r) const {
-  if (has_classes()) return places_of_classes(family)[symmetry_->number_of(r)];
+  if (symmetry_ && !symmetry_->class_of.empty()) return places_of_classes(family)[symmetry_->number_of(r)];
   const GroupFamily& groups = program_.group(family);
   return {groups.base(r), static_cast<std::size_t>(groups.position(r)), static_cast<std::size_t>(groups.size)};
 }
 
 const std::vector<NetworkView::Place>& NetworkView::places_of_classes(GroupId family) const {
-  const auto [it, is_new] = places_.try_emplace(family);
-  if (!is_new) return it->second;
-  std::vector<std::size_t> lowest(simulated_.size());  // of the classes that occur in one group
-  std::iota(lowest.begin(), lowest.end(), std::size_t{0});
-  const auto root = [&](std::size_t c) {
-    while (lowest[c] != c) c = lowest[c] = lowest[lowest[c]];
-    return c;
-  };
+  std::vector<Place>& places = places_[family.index()];
+  if (!places.empty()) return places;
+  DisjointSets in_one_group(simulated_.size());
   const GroupFamily& groups = program_.group(family);
   for (std::int64_t r = 0; r < program_.world_size; ++r) {
     const RankId rank(static_cast<std::int32_t>(r));
-    const std::size_t a = root(symmetry_->number_of(rank)), b = root(symmetry_->number_of(groups.base(rank)));
-    lowest[std::max(a, b)] = std::min(a, b);
+    in_one_group.join(symmetry_->number_of(rank), symmetry_->number_of(groups.base(rank)));
   }
   std::vector<std::size_t> members(simulated_.size(), 0);
-  for (std::size_t c = 0; c < simulated_.size(); ++c)
-    it->second.push_back({simulated_[root(c)], members[root(c)]++, 0});
-  for (std::size_t c = 0; c < simulated_.size(); ++c) it->second[c].size = members[root(c)];
-  return it->second;
+  for (std::size_t c = 0; c < simulated_.size(); ++c) {
+    const std::size_t least = in_one_group.least(c);
+    places.push_back({simulated_[least], members[least]++, 0});
+  }
+  for (std::size_t c = 0; c < simulated_.size(); ++c) places[c].size = members[in_one_group.least(c)];
+  return places;
 }
 
 std::size_t NetworkView::resources() const {
@@ -76,18 +72,12 @@ std::vector<Transfer> NetworkView::transfers(const Operation& operation, RankId 
 
 std::vector<Transfer> NetworkView::merged_transfers(const Operation& operation, RankId r) const {
   const Communication& communication = *operation.communication();
-  const GroupFamily& family = program_.group(communication.group);
   std::vector<Transfer> transfers;
   std::map<std::tuple<RankId, RankId, std::int32_t, std::int64_t>, std::size_t> merged;
   std::vector<RankId> senders;
-  if (has_classes()) {
-    const RankId group = place(communication.group, r).group;
-    std::copy_if(simulated_.begin(), simulated_.end(), std::back_inserter(senders),
-                 [&](RankId sender) { return place(communication.group, sender).group == group; });
-  } else {
-    for (std::int64_t p = 0; p < family.size && simulated(family.member(r, p)) == family.member(r, p); ++p)
-      senders.push_back(family.member(r, p));
-  }
+  const RankId group = place(communication.group, r).group;
+  std::copy_if(simulated_.begin(), simulated_.end(), std::back_inserter(senders),
+               [&](RankId sender) { return place(communication.group, sender).group == group; });
   for (const Flow& f : flows_from(program_, operation, senders)) {
     // Each flow of a ring has its own path.
     const std::int32_t path = runs_in_rings(communication) ? f.to.value() : symmetry_->route_between(f.from, f.to);

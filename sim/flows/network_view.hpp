@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -36,12 +35,12 @@ class NetworkView {
   [[nodiscard]] RankId simulated(RankId r) const {
     return symmetry_ ? symmetry_->representative(symmetry_->number_of(r)) : r;
   }
-  /// How many ranks it stands for, against those that another one stands for.
+  /// How many ranks it represents, relative to other simulated ranks.
   [[nodiscard]] double weight(RankId simulated) const {
     return symmetry_ ? symmetry_->weight(symmetry_->number_of(simulated)) : 1.0;
   }
+  /// Null if every rank is simulated.
   [[nodiscard]] const SymmetricView* symmetry() const { return symmetry_.get(); }
-  [[nodiscard]] bool is_symmetric() const { return symmetry_ != nullptr; }
 
   /// A simulated rank's place in a family of groups. Groups of equal classes are one.
   struct Place {
@@ -67,14 +66,13 @@ class NetworkView {
 
  private:
   [[nodiscard]] std::vector<Transfer> merged_transfers(const Operation& operation, RankId r) const;
-  [[nodiscard]] bool has_classes() const { return symmetry_ && !symmetry_->class_of.empty(); }
   [[nodiscard]] const std::vector<Place>& places_of_classes(GroupId family) const;
 
   const Program& program_;
   const Cluster& cluster_;
   std::shared_ptr<const SymmetricView> symmetry_;  // null if every rank is simulated
   std::vector<RankId> simulated_;
-  mutable std::map<GroupId, std::vector<Place>> places_;  // by class
+  mutable std::vector<std::vector<Place>> places_;  // by GroupId and class, once they are asked for
 };
 
 }  // namespace moeplan::sim

@@ -78,11 +78,11 @@ Timeline TimelineRecorder::finish(SimTime now, std::int64_t world_size) {
     timeline.spans.insert(timeline.spans.end(), of_rank.begin(), of_rank.end());
     of_rank = {};
   }
-  if (view_.is_symmetric()) {
+  if (const SymmetricView* symmetry = view_.symmetry()) {
     timeline.segment = world_size;
     timeline.classes = static_cast<std::int64_t>(view_.simulated_ranks().size());
-    timeline.class_of = view_.symmetry()->class_of;
-    for (const RankId r : view_.symmetry()->rank_of) timeline.recorded_of.push_back(r.value());
+    timeline.class_of = symmetry->class_of;
+    for (const RankId r : symmetry->rank_of) timeline.recorded_of.push_back(r.value());
   }
   sort_spans(timeline.spans);
   timeline.repeats = std::move(repeats_);

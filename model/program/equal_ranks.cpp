@@ -262,6 +262,25 @@ std::int64_t period_of_kinds(const Program& program, const RankDigits& digits) {
   return period;
 }
 
+/// Numbers of the kinds of the first ranks, in the order in which kinds occur; they repeat after these ranks. None if
+/// sources have different counts, or experts are placed.
+std::optional<std::vector<std::int32_t>> kinds_in_period(const Program& program) {
+  if (!std::all_of(program.routings.begin(), program.routings.end(), has_equal_sources)) return std::nullopt;
+  const RankDigits digits = rank_digits(program);
+  const bool are_even = std::all_of(program.routings.begin(), program.routings.end(),
+                                    [&](const RoutingTable& t) { return even_holders(program, t); });
+  if (are_even && digits.shares.empty() && digits.neighbours.empty()) return std::vector<std::int32_t>{0};
+  std::map<std::vector<std::int64_t>, std::int32_t> numbers;
+  std::vector<std::int32_t> kinds;
+  const std::int64_t ranks = std::min(program.ranks_per_stage(), period_of_kinds(program, digits));
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    const auto next = static_cast<std::int32_t>(numbers.size());
+    const RankId rank(static_cast<std::int32_t>(r));
+    kinds.push_back(numbers.try_emplace(kind_of(program, digits, rank), next).first->second);
+  }
+  return kinds;
+}
+
 }  // namespace
 
 bool even_rows(const Program& program, const Rows& rows) {
@@ -269,32 +288,20 @@ bool even_rows(const Program& program, const Rows& rows) {
 }
 
 std::vector<RankId> ranks_that_differ(const Program& program) {
-  const bool have_kinds = std::all_of(program.routings.begin(), program.routings.end(), has_equal_sources);
-  const RankDigits digits = have_kinds ? rank_digits(program) : RankDigits{};
-  const bool are_even = std::all_of(program.routings.begin(), program.routings.end(),
-                                    [&](const RoutingTable& t) { return even_holders(program, t); });
-  if (are_even && digits.shares.empty() && digits.neighbours.empty()) return {RankId(0)};
+  const std::optional<std::vector<std::int32_t>> kinds = kinds_in_period(program);
   std::vector<RankId> ranks;
-  std::set<std::vector<std::int64_t>> kinds;
-  const std::int64_t all = program.ranks_per_stage();
-  const std::int64_t looked_at = have_kinds ? std::min(all, period_of_kinds(program, digits)) : all;
-  for (std::int64_t r = 0; r < looked_at; ++r) {
-    const RankId rank(static_cast<std::int32_t>(r));
-    if (!have_kinds || kinds.insert(kind_of(program, digits, rank)).second) ranks.push_back(rank);
+  const std::size_t looked_at = kinds ? kinds->size() : static_cast<std::size_t>(program.ranks_per_stage());
+  for (std::size_t r = 0; r < looked_at; ++r) {
+    if (!kinds || (*kinds)[r] == std::ssize(ranks)) ranks.emplace_back(r);
   }
   return ranks;
 }
 
 std::vector<std::int32_t> kinds_of_ranks(const Program& program) {
-  if (!std::all_of(program.routings.begin(), program.routings.end(), has_equal_sources)) return {};
-  const RankDigits digits = rank_digits(program);
-  std::map<std::vector<std::int64_t>, std::int32_t> numbers;
   std::vector<std::int32_t> out;
-  for (std::int64_t r = 0; r < program.ranks_per_stage(); ++r) {
-    const auto next = static_cast<std::int32_t>(numbers.size());
-    const RankId rank(static_cast<std::int32_t>(r));
-    out.push_back(numbers.try_emplace(kind_of(program, digits, rank), next).first->second);
-  }
+  const std::optional<std::vector<std::int32_t>> kinds = kinds_in_period(program);
+  for (std::int64_t r = 0; kinds && r < program.ranks_per_stage(); ++r)
+    out.push_back((*kinds)[static_cast<std::size_t>(r) % kinds->size()]);
   return out;
 }
 

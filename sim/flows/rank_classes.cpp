@@ -4,9 +4,7 @@
 #include <bit>
 #include <limits>
 #include <map>
-#include <optional>
 #include <set>
-#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -22,7 +20,7 @@ namespace {
 
 using Colour = std::uint64_t;
 constexpr std::int64_t kFew = 8;  // assumed: so few ranks are simulated sooner than classes are found
-constexpr std::size_t kMostFlows = std::size_t{1} << 22U;  // assumed: limits their memory to about 100 MB
+constexpr std::size_t kMostFlows = std::size_t{1} << 22U;  // assumed: limits their memory to about 170 MB
 
 Colour mixed(Colour a, Colour b) {
   Colour x = a * 0x9E3779B97F4A7C15U + b;
@@ -37,37 +35,30 @@ std::size_t distinct(std::vector<Colour> colours) {
   return static_cast<std::size_t>(std::unique(colours.begin(), colours.end()) - colours.begin());
 }
 
-/// Links between network switches that have the capacity of all links into their tail, or out of their head, but for
-/// the other direction of their own cable: the others' constraints imply theirs.
-std::vector<bool> ample_links(const Topology& topology) {
-  std::vector<double> in(topology.vertices.size(), 0.0), out(topology.vertices.size(), 0.0);
-  std::vector<std::int32_t> core_in(topology.vertices.size(), 0), core_out(topology.vertices.size(), 0);
-  for (const Link& l : topology.links) {
-    in[l.to.index()] += l.bandwidth.value();
-    out[l.from.index()] += l.bandwidth.value();
-    if (l.tier != LinkTier::Core) continue;
-    ++core_in[l.to.index()];
-    ++core_out[l.from.index()];
+/// Whether a link between network switches has the bandwidth of all links `at` its tail or head, but for the other
+/// direction of its own cable: their constraints then imply its own. Only links of other tiers can.
+bool is_ample(const Topology& topology, const Link& link, const std::vector<std::size_t>& at) {
+  BytesPerSecond others(0);
+  for (const std::size_t l : at) {
+    const Link& other = topology.links[l];
+    if (other.from == link.to && other.to == link.from) continue;
+    if (other.tier == LinkTier::Core) return false;
+    others += other.bandwidth;
   }
-  std::map<std::pair<VertexId, VertexId>, std::pair<double, std::int32_t>> core;  // bytes/s and number between two
-  for (const Link& l : topology.links) {
-    if (l.tier != LinkTier::Core) continue;
-    auto& [rate, number] = core[{l.from, l.to}];
-    rate += l.bandwidth.value();
-    ++number;
+  return others <= link.bandwidth * (1 + 1e-12);
+}
+
+/// The core links that never bind, whatever the routes are: fewer than never_binding() finds for some routes.
+std::vector<bool> ample_links(const Topology& topology) {
+  std::vector<std::vector<std::size_t>> in(topology.vertices.size()), out(topology.vertices.size());
+  for (std::size_t l = 0; l < topology.links.size(); ++l) {
+    in[topology.links[l].to.index()].push_back(l);
+    out[topology.links[l].from.index()].push_back(l);
   }
   std::vector<bool> ample;
   for (const Link& l : topology.links) {
-    bool is_ample = false;
-    if (l.tier == LinkTier::Core) {
-      const auto back = core.find({l.to, l.from});
-      const auto [rate, number] = back == core.end() ? std::pair(0.0, 0) : back->second;
-      const double enough = l.bandwidth.value() * (1 + 1e-12);
-      // Only links of other tiers can imply a constraint.
-      is_ample = (core_in[l.from.index()] == number && in[l.from.index()] - rate <= enough) ||
-                 (core_out[l.to.index()] == number && out[l.to.index()] - rate <= enough);
-    }
-    ample.push_back(is_ample);
+    ample.push_back(l.tier == LinkTier::Core &&
+                    (is_ample(topology, l, in[l.from.index()]) || is_ample(topology, l, out[l.to.index()])));
   }
   return ample;
 }
@@ -78,12 +69,10 @@ class Refinement {
   Refinement(const Program& program, const Cluster& cluster)
       : program_(program), cluster_(cluster), ample_(ample_links(cluster.topology)), pairs_of_(ranks()) {}
 
-  /// Null if there are too many flows, or `most` classes or more.
+  /// Null if sources differ, with messages between ranks or too many flows, or if there are `most` classes or more.
   std::shared_ptr<const SymmetricView> view(std::size_t most) {
-    ranks_.assign(ranks(), 0);
-    const std::vector<std::int32_t> kinds = kinds_of_ranks(program_);
-    if (kinds.empty()) return nullptr;
-    for (std::size_t r = 0; r < ranks(); ++r) ranks_[r] = mixed(1, static_cast<Colour>(kinds[r]));
+    for (const std::int32_t kind : kinds_of_ranks(program_)) ranks_.push_back(mixed(1, static_cast<Colour>(kind)));
+    if (ranks_.empty()) return nullptr;
     for (const Link& l : cluster_.topology.links) {
       const auto kind = [&](VertexId v) { return static_cast<Colour>(cluster_.topology.vertices[v.index()].kind); };
       links_.push_back(mixed(mixed(colour_of(l.bandwidth.value()), kind(l.from)), kind(l.to)));
@@ -95,17 +84,21 @@ class Refinement {
  private:
   struct Pair {
     RankId to;
-    Colour bytes;  // of all communications from one to the other
+    Colour bytes;                  // of all communications from one to the other
+    bool waits;                    // some flow starts by its own route's latency
+    const Route* route = nullptr;  // of the cluster's cache
     Colour colour = 0;
   };
 
   [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(program_.world_size); }
 
-  /// The pairs of all communications; false if these have too many flows.
+  /// The pairs of all communications; false if these have too many flows, or with messages between ranks.
   bool collect() {
     std::vector<const Operation*> known;
     for (const Block& block : program_.blocks) {
       for (const Operation& op : block.operations) {
+        const auto* send = std::get_if<Send>(&op.work);
+        if (send && program_.group(send->group).size > 1) return false;
         if (!op.communication()) continue;
         const auto same = [&](const Operation* other) { return same_work(program_, *other, op); };
         if (std::any_of(known.begin(), known.end(), same)) continue;
@@ -113,22 +106,28 @@ class Refinement {
         if (!add(op, known.size())) return false;
       }
     }
-    for (std::vector<Pair>& pairs : pairs_of_) merge(pairs);
+    for (std::size_t r = 0; r < pairs_of_.size(); ++r) merge(RankId(r));
     return true;
   }
 
-  /// One pair for all flows to the same rank.
-  static void merge(std::vector<Pair>& pairs) {
+  /// One pair for all flows from one rank to another.
+  void merge(RankId from) {
+    std::vector<Pair>& pairs = pairs_of_[from.index()];
     std::sort(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) { return a.to < b.to; });
     std::size_t kept = 0;
     for (const Pair& p : pairs) {
       if (kept > 0 && pairs[kept - 1].to == p.to) {
         pairs[kept - 1].bytes += p.bytes;
+        pairs[kept - 1].waits |= p.waits;
       } else {
         pairs[kept++] = p;
       }
     }
     pairs.resize(kept);
+    for (Pair& p : pairs) {
+      p.route = &cluster_.cached_route(from, p.to);
+      if (p.waits) p.bytes = mixed(p.bytes, colour_of(p.route->latency.value()));
+    }
   }
 
   bool add(const Operation& op, Colour number) {
@@ -147,11 +146,8 @@ class Refinement {
         Colour& member = ranks_[family.member(base, p).index()];
         member = mixed(member, group);
       }
-      for (const Flow& f : flows) {
-        Colour bytes = mixed(group, static_cast<Colour>(f.bytes));
-        if (!in_rings) bytes = mixed(bytes, colour_of(cluster_.cached_route(f.from, f.to).latency.value()));
-        pairs_of_[f.from.index()].push_back({f.to, bytes});
-      }
+      for (const Flow& f : flows)
+        pairs_of_[f.from.index()].push_back({f.to, mixed(group, static_cast<Colour>(f.bytes)), !in_rings});
       flows_ += flows.size();
       if (flows_ > kMostFlows) return false;
     }
@@ -174,15 +170,14 @@ class Refinement {
       std::vector<Colour> ranks(ranks_.size(), 0), links(links_.size(), 0);  // sums over their pairs
       for (std::size_t r = 0; r < pairs_of_.size(); ++r) {
         for (Pair& p : pairs_of_[r]) {
-          const Route& route = cluster_.cached_route(RankId(r), p.to);
           Colour path = 0;
-          for (const RouteLink& l : route.links) {
+          for (const RouteLink& l : p.route->links) {
             if (!ample_[l.link.index()]) path += mixed(links_[l.link.index()], colour_of(l.share));
           }
           p.colour = mixed(mixed(mixed(p.bytes, ranks_[r]), ranks_[p.to.index()]), path);
           ranks[r] += mixed(p.colour, 1);
           ranks[p.to.index()] += mixed(p.colour, 2);
-          for (const RouteLink& l : route.links) links[l.link.index()] += mixed(p.colour, colour_of(l.share));
+          for (const RouteLink& l : p.route->links) links[l.link.index()] += mixed(p.colour, colour_of(l.share));
         }
       }
       for (std::size_t r = 0; r < ranks.size(); ++r) ranks_[r] = mixed(ranks_[r], ranks[r]);
@@ -237,11 +232,11 @@ class Refinement {
       std::map<std::int32_t, double> ample{};
     };
     std::unordered_map<Colour, Mean> means;
-    for (std::size_t r = 0; r < pairs_of_.size(); ++r) {
-      for (const Pair& p : pairs_of_[r]) {
+    for (const std::vector<Pair>& pairs : pairs_of_) {
+      for (const Pair& p : pairs) {
         Mean& mean = means[p.colour];
         mean.pairs += 1;
-        for (const RouteLink& l : cluster_.cached_route(RankId(r), p.to).links) {
+        for (const RouteLink& l : p.route->links) {
           if (ample_[l.link.index()]) mean.ample[orbit[l.link.index()]] += l.share;
         }
       }
@@ -255,15 +250,14 @@ class Refinement {
         const auto [it, is_new] = numbers.try_emplace(p.colour, static_cast<std::int32_t>(routes.size()));
         to[p.to.index()] = it->second;
         if (!is_new) continue;
-        const Route& route = cluster_.cached_route(from, p.to);
         std::map<std::int32_t, double> shares;
-        for (const RouteLink& l : route.links) {
+        for (const RouteLink& l : p.route->links) {
           if (!ample_[l.link.index()]) shares[orbit[l.link.index()]] += l.share;
         }
         const Mean& mean = means[p.colour];
         for (const auto& [o, share] : mean.ample) shares[o] += share / mean.pairs;
         SymmetricView::OrbitRoute& made = routes.emplace_back();
-        made.latency = route.latency;     // of a ring it may differ: set_rings()
+        made.latency = p.route->latency;  // of a ring it may differ: set_rings()
         for (auto [o, share] : shares) {  // a route may cross several links of an orbit one after another
           for (; share > 1 + 1e-9; share -= 1) made.orbits.emplace_back(o, 1.0);
           made.orbits.emplace_back(o, std::min(share, 1.0));
@@ -317,16 +311,6 @@ class Refinement {
   std::set<RingFamily> rings_;
 };
 
-bool has_messages(const Program& program) {
-  for (const Block& block : program.blocks) {
-    for (const Operation& op : block.operations) {
-      const auto* send = std::get_if<Send>(&op.work);
-      if (send && program.group(send->group).size > 1) return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 std::shared_ptr<const SymmetricView> simulated_view(const Program& program, const Cluster& cluster) {
@@ -335,7 +319,6 @@ std::shared_ptr<const SymmetricView> simulated_view(const Program& program, cons
   if (rotated && rotated->representatives < kFew) return known;
   if (program.world_size != cluster.world_size() || program.stages.size() > 1 || cluster.ranks_per_gpu > 1)
     return known;
-  if (has_messages(program)) return known;
   const std::int64_t most = rotated ? rotated->representatives : program.world_size;
   const std::shared_ptr<const SymmetricView> refined =
       Refinement(program, cluster).view(static_cast<std::size_t>(most));

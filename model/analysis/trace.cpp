@@ -101,10 +101,10 @@ class TraceWriter {
     if (options.expands_repeats) offsets_ = repeat_offsets(timeline);
     shown_.assign(static_cast<std::size_t>(program.world_size), false);
     for (const RankId r : ranks_) shown_[r.index()] = true;
+    std::vector<std::vector<RankId>> shown_as(timeline.recorded_ranks(program.world_size));
+    for (const RankId r : ranks_) shown_as[timeline.place(r)].push_back(r);
     for (const TimelineSpan& s : timeline.spans) {
-      for (const RankId rank : ranks_) {
-        if (timeline.recorded(rank) == s.rank) add_span(s, rank);
-      }
+      for (const RankId rank : shown_as[timeline.place(s.rank)]) add_span(s, rank);
     }
     if (options.expands_repeats) sort_spans(spans_);
   }

@@ -150,7 +150,7 @@ OperationTimes OperationPricer::representatives(const Operation& op) {
   for (const Flow& flow : flows_from(program_, op, representatives)) {
     const auto bytes = static_cast<double>(flow.bytes);
     const SymmetricView::OrbitRoute& route = route_of_flow(*view_, program_, op, flow.from, flow.to);
-    const std::size_t from = flow.from.index(), to = flow.to.index() % count;
+    const std::size_t from = flow.from.index(), to = view_->number_of(flow.to);
     const bool waits = costs[from].add_route_latency;
     add(all_, route, bytes);
     parts[from].sent += bytes;

@@ -10,6 +10,7 @@
 #include "planner/lowering/feasibility.hpp"
 #include "planner/lowering/lower.hpp"
 #include "sim/program/simulate.hpp"
+#include "tests/planner/lowering/link_difference.hpp"
 #include "tests/support/spec_files.hpp"
 
 namespace moeplan::tests::equal_ranks_test {
@@ -48,17 +49,6 @@ ModelSpec model() {
   m.attention = HeadAttention{8, 8, 32, false, false, false};
   m.layers = {{2, {{0, moe}}}};
   return m;
-}
-
-/// Largest relative difference of what links carried.
-double link_difference(const Timeline& a, const Timeline& b) {
-  if (a.links.size() != b.links.size()) return 1;
-  double worst = 0;
-  for (std::size_t i = 0; i < a.links.size(); ++i) {
-    if (a.links[i].link != b.links[i].link) return 1;
-    worst = std::max(worst, std::abs(a.links[i].bytes / b.links[i].bytes - 1));
-  }
-  return worst;
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 #include "planner/lowering/feasibility.hpp"
 #include "planner/lowering/lower.hpp"
 #include "sim/program/simulate.hpp"
+#include "tests/planner/lowering/link_difference.hpp"
+#include "tests/support/small_layers.hpp"
 #include "tests/support/spec_files.hpp"
 
 namespace moeplan::tests::rank_classes_test {
@@ -21,32 +23,19 @@ using namespace moeplan::planner;
 namespace {
 
 Workload workload() {
-  Workload w{};
-  w.name = "test";
+  Workload w = small_layers::workload(/*capacity_factor=*/{});
   w.global_batch = 48;
   w.sequence_length = 512;
-  w.mode = Mode::Train;
   w.dtype = Dtype::Bf16;
-  w.recompute = Recompute::None;
   w.zero_stage = 1;
   return w;
 }
 
+/// Twelve heads, which three ranks divide.
 ModelSpec model(std::int64_t experts) {
-  const Moe moe{.num_experts = experts,
-                .top_k = 2,
-                .expert = {1024, true, false},
-                .shared = {},
-                .shared_gate = false,
-                .router_bias = false};
-  ModelSpec m{};
-  m.name = "small";
-  m.vocab_size = 1024;
-  m.hidden_size = 240;
-  m.causal = true;
-  m.norms_per_layer = 2;
+  ModelSpec m = small_layers::model(1024, {{2, {{0, small_layers::moe(experts, /*gated=*/true)}}}});
   m.attention = HeadAttention{12, 12, 20, false, false, false};
-  m.layers = {{2, {{0, moe}}}};
+  m.hidden_size = 240;
   return m;
 }
 
@@ -82,16 +71,6 @@ std::int64_t largest_difference(const Timeline& some, const Timeline& all, std::
     }
   }
   return most;
-}
-
-double link_difference(const Timeline& a, const Timeline& b) {
-  if (a.links.size() != b.links.size()) return 1;
-  double worst = 0;
-  for (std::size_t i = 0; i < a.links.size(); ++i) {
-    if (a.links[i].link != b.links[i].link) return 1;
-    worst = std::max(worst, std::abs(a.links[i].bytes / b.links[i].bytes - 1));
-  }
-  return worst;
 }
 
 /// Checks that both simulations agree on every rank; returns the number of simulated ranks.

@@ -13,7 +13,7 @@ namespace moeplan::runtime {
 
 namespace {
 
-class Fp16Codec final : public RowCodec {
+class Fp16RowCodec final : public RowCodec {
  public:
   [[nodiscard]] std::size_t value_bytes(std::size_t columns) const override { return 2 * columns; }
   void encode(std::span<const float> row, std::span<std::byte> values, std::span<float>) const override {
@@ -34,9 +34,9 @@ class Fp16Codec final : public RowCodec {
 /// 1 / scale, which is finite; 0 for scales that are no normal numbers, whose values become 0.
 float inverse_of(float scale) { return scale < std::numeric_limits<float>::min() ? 0.0F : 1.0F / scale; }
 
-class Int8Codec final : public RowCodec {
+class Int8RowCodec final : public RowCodec {
  public:
-  explicit Int8Codec(std::size_t numbers) : numbers_(numbers) {}
+  explicit Int8RowCodec(std::size_t numbers) : numbers_(numbers) {}
   [[nodiscard]] std::size_t value_bytes(std::size_t columns) const override { return columns; }
   [[nodiscard]] std::size_t row_numbers(std::size_t /*columns*/) const override { return numbers_; }
 
@@ -69,7 +69,7 @@ class Int8Codec final : public RowCodec {
   std::size_t numbers_;
 };
 
-class Fp8BlockCodec final : public RowCodec {
+class Fp8BlockRowCodec final : public RowCodec {
  public:
   [[nodiscard]] std::size_t value_bytes(std::size_t columns) const override { return columns; }
   [[nodiscard]] std::size_t row_numbers(std::size_t columns) const override { return (columns + kBlock - 1) / kBlock; }
@@ -102,9 +102,9 @@ class Fp8BlockCodec final : public RowCodec {
 
 std::unique_ptr<RowCodec> make_row_codec(WireFormat format, const CodecOptions& options) {
   switch (format) {
-    case WireFormat::Fp16: return std::make_unique<Fp16Codec>();
-    case WireFormat::Int8: return std::make_unique<Int8Codec>(static_cast<std::size_t>(options.int8_row_messages));
-    case WireFormat::Fp8Block: return std::make_unique<Fp8BlockCodec>();
+    case WireFormat::Fp16: return std::make_unique<Fp16RowCodec>();
+    case WireFormat::Int8: return std::make_unique<Int8RowCodec>(static_cast<std::size_t>(options.int8_row_messages));
+    case WireFormat::Fp8Block: return std::make_unique<Fp8BlockRowCodec>();
     case WireFormat::Zfp: return make_zfp_codec(options.zfp_bits);
   }
   return nullptr;

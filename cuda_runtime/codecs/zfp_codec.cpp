@@ -15,9 +15,9 @@ namespace {
 constexpr std::size_t kBlock = 4;  // values
 
 /// A bit stream of whole 64-bit words, with zfp's state positioned at its beginning.
-class Stream {
+class ZfpStream {
  public:
-  Stream(std::size_t bytes, unsigned block_bits)
+  ZfpStream(std::size_t bytes, unsigned block_bits)
       : words_((bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t) + 1),
         bits_(stream_open(words_.data(), words_.size() * sizeof(std::uint64_t))),
         zfp_(zfp_stream_open(bits_.get())) {
@@ -36,22 +36,22 @@ class Stream {
   std::unique_ptr<zfp_stream, Close> zfp_;
 };
 
-class ZfpCodec final : public RowCodec {
+class ZfpRowCodec final : public RowCodec {
  public:
-  explicit ZfpCodec(std::size_t bits) : bits_(bits) {}
+  explicit ZfpRowCodec(std::size_t bits) : bits_(bits) {}
 
   [[nodiscard]] std::size_t value_bytes(std::size_t columns) const override { return (columns * bits_ + 7) / 8; }
   [[nodiscard]] bool takes(std::size_t columns) const override { return columns > 0 && columns % kBlock == 0; }
 
   void encode(std::span<const float> row, std::span<std::byte> values, std::span<float>) const override {
-    Stream stream(values.size(), block_bits());
+    ZfpStream stream(values.size(), block_bits());
     for (std::size_t i = 0; i < row.size(); i += kBlock) zfp_encode_block_float_1(stream.zfp(), row.data() + i);
     zfp_stream_flush(stream.zfp());
     std::memcpy(values.data(), stream.words(), values.size());
   }
 
   void decode(std::span<const std::byte> values, std::span<const float>, std::span<float> row) const override {
-    Stream stream(values.size(), block_bits());
+    ZfpStream stream(values.size(), block_bits());
     std::memcpy(stream.words(), values.data(), values.size());
     for (std::size_t i = 0; i < row.size(); i += kBlock) zfp_decode_block_float_1(stream.zfp(), row.data() + i);
   }
@@ -72,7 +72,7 @@ std::unique_ptr<RowCodec> make_zfp_codec(std::int64_t bits_per_value) {
                    "zfp.bits",
                    fmt::format("{} cannot be executed; expected {} to {}", bits_per_value, kLeast, kMost)});
   }
-  return std::make_unique<ZfpCodec>(static_cast<std::size_t>(bits_per_value));
+  return std::make_unique<ZfpRowCodec>(static_cast<std::size_t>(bits_per_value));
 }
 
 }  // namespace moeplan::runtime

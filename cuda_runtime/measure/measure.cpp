@@ -14,6 +14,7 @@ namespace moeplan::runtime {
 namespace {
 
 using nlohmann::json;
+using Clock = std::chrono::steady_clock;
 
 json times_json(const std::vector<OperationTime>& times) {
   json out = json::array();
@@ -82,7 +83,6 @@ void make_ready(BenchmarkExecution& run, const std::string& name, Backend& backe
 }
 
 Measured measured(const Benchmark& benchmark, Seconds budget, Peers& peers, Backend& backend) {
-  using Clock = std::chrono::steady_clock;
   constexpr std::size_t kWarmUps = 3;
   constexpr double kConfidence = 0.95;
   BenchmarkExecution run = run_of(benchmark, peers.rank());

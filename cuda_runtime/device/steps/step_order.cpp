@@ -9,9 +9,9 @@ namespace moeplan::runtime {
 namespace {
 
 /// For each stream, how many steps (counted over all streams) are known to have ended there: those before this index.
-using Clock = std::array<std::size_t, kStreamNames.size()>;
+using VectorClock = std::array<std::size_t, kStreamNames.size()>;
 
-void merge(Clock& clock, const Clock& other) {
+void merge(VectorClock& clock, const VectorClock& other) {
   for (std::size_t s = 0; s < clock.size(); ++s) clock[s] = std::max(clock[s], other[s]);
 }
 
@@ -20,8 +20,8 @@ void merge(Clock& clock, const Clock& other) {
 std::vector<StepOrder> step_orders(std::span<const DeviceStep> steps) {
   std::vector<StepOrder> out(steps.size());
   std::map<std::size_t, std::size_t> step_of;  // by operation
-  std::vector<Clock> ends(steps.size());       // what has ended once a step has
-  std::array<Clock, kStreamNames.size()> now{};
+  std::vector<VectorClock> ends(steps.size());       // what has ended once a step has
+  std::array<VectorClock, kStreamNames.size()> now{};
   std::array<std::optional<std::size_t>, kStreamNames.size()> last{};
   for (std::size_t s = 0; s < steps.size(); ++s) {
     const auto stream = static_cast<std::size_t>(steps[s].stream);

@@ -38,7 +38,9 @@ float rounded_value(Dtype dtype, float value) {
   }
 }
 
-[[noreturn]] void refuse_routing(std::string message) { throw InputError(Diagnostic{{"routing"}, "", std::move(message)}); }
+[[noreturn]] void refuse_routing(std::string message) {
+  throw InputError(Diagnostic{{"routing"}, "", std::move(message)});
+}
 
 }  // namespace
 
@@ -48,7 +50,8 @@ std::vector<std::vector<std::int64_t>> planned_choices(const RoutingCounts& coun
   for (std::int64_t e = 0; e < counts.experts(); ++e)
     selections += counts.at(source, ExpertId(static_cast<std::size_t>(e)));
   if (selections % top_k != 0) {
-    refuse_routing(fmt::format("source {} has {} selections, no multiple of top_k {}", source.value(), selections, top_k));
+    refuse_routing(
+        fmt::format("source {} has {} selections, no multiple of top_k {}", source.value(), selections, top_k));
   }
   const std::int64_t tokens = selections / top_k;
   Random random(key_of(Drawn::Order, source.value(), seed));
@@ -71,8 +74,9 @@ MadeTokens::MadeTokens(const MoeShape& shape, const RoutingCounts& counts, RankI
                        std::uint64_t seed)
     : shape_(shape), source_(source), dtype_(dtype), seed_(seed) {
   if (shape.hidden_size < shape.experts) {
-    refuse_routing(fmt::format("hidden_size {} is less than the {} experts: no tokens can be made that choose as planned",
-                     shape.hidden_size, shape.experts));
+    refuse_routing(
+        fmt::format("hidden_size {} is less than the {} experts: no tokens can be made that choose as planned",
+                    shape.hidden_size, shape.experts));
   }
   choices_ = planned_choices(counts, source, shape.top_k, seed);
 }

@@ -8,8 +8,8 @@
 // sends the same flows over the same classes of links to equally many ranks of each class, and every link of a class is
 // crossed by equally many flows of each kind. Max-min sharing, which has one solution, then gives all flows of a kind
 // the same rate, so that one rank of each class represents it: its flows count as often as the class has ranks, and
-// a class of links has the capacity of all of them. Colours are hashes of 64 bits: the probability that two of a million
-// coincide is below 1e-7.
+// a class of links has the capacity of all of them. Colours are hashes of 64 bits: the probability that two of a
+// million coincide is below 1e-7.
 //
 // Experts that do not divide among ranks, and groups of which some span nodes and others do not, have few classes but
 // large or no rotations (symmetry.hpp): a layer of 256 experts on 72 ranks has two.

@@ -19,8 +19,8 @@ void merge(VectorClock& clock, const VectorClock& other) {
 
 std::vector<StepOrder> step_orders(std::span<const DeviceStep> steps) {
   std::vector<StepOrder> out(steps.size());
-  std::map<std::size_t, std::size_t> step_of;  // by operation
-  std::vector<VectorClock> ends(steps.size());       // what has ended once a step has
+  std::map<std::size_t, std::size_t> step_of;   // by operation
+  std::vector<VectorClock> ends(steps.size());  // what has ended once a step has
   std::array<VectorClock, kStreamNames.size()> now{};
   std::array<std::optional<std::size_t>, kStreamNames.size()> last{};
   for (std::size_t s = 0; s < steps.size(); ++s) {

@@ -20,6 +20,23 @@ std::size_t some_of(std::size_t n, double share, std::size_t most) {
                   std::max<std::size_t>(1, static_cast<std::size_t>(std::llround(share * static_cast<double>(n)))));
 }
 
+/// The sigma of the lognormal popularities exp(sigma * normals[i]) of which the largest is `max_load` times the mean,
+/// or the widest if that is less.
+double sigma_of(double max_load, const std::vector<double>& normals) {
+  const double largest = *std::max_element(normals.begin(), normals.end());
+  const auto exceeds = [&](double sigma) {
+    double sum = 0;  // of popularities over the largest
+    for (const double z : normals) sum += std::exp(sigma * (z - largest));
+    return static_cast<double>(normals.size()) > max_load * sum;
+  };
+  double low = 0, high = kWidestSigma;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    exceeds(middle) ? high = middle : low = middle;
+  }
+  return low;
+}
+
 /// The popularity of each expert; only ratios matter. At least `top_k` experts have a positive popularity.
 std::vector<double> popularities(const RoutingScenario& s, std::size_t experts, std::size_t top_k,
                                  std::size_t experts_per_rank) {
@@ -36,9 +53,12 @@ std::vector<double> popularities(const RoutingScenario& s, std::size_t experts, 
       }
       break;
     }
-    case RoutingShape::Lognormal:
-      for (double& p : popularity) p = std::exp(s.lognormal_sigma * random.normal());
+    case RoutingShape::Lognormal: {
+      for (double& p : popularity) p = random.normal();
+      const double sigma = s.max_load ? sigma_of(*s.max_load, popularity) : s.lognormal_sigma;
+      for (double& p : popularity) p = std::exp(sigma * p);
       break;
+    }
     case RoutingShape::HotExpert: {
       const std::vector<std::size_t> order = random.permutation(experts);
       const std::size_t hot = some_of(experts, s.hot_fraction, experts);

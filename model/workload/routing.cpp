@@ -7,11 +7,25 @@
 namespace moeplan {
 
 RoutingScenario read_routing(MapReader routing) {
-  constexpr double kSteepestZipf = 20, kWidestSigma = 10, kHottest = 1e6;
+  constexpr double kSteepestZipf = 20, kHottest = 1e6;
   RoutingScenario s;
-  s.shape = routing.choice<RoutingShape>("shape", kRoutingShapeNames);
+  if (routing.find("stage")) {
+    s.shape = RoutingShape::Lognormal;
+    s.lognormal_sigma = lognormal_sigma_of(routing.choice<RoutingStage>("stage", kRoutingStageNames));
+    for (const char* key : {"shape", "lognormal_sigma", "max_load"}) {
+      if (routing.find(key)) routing.complain(key, "has no place next to a stage, which has its own");
+    }
+  } else {
+    s.shape = routing.choice<RoutingShape>("shape", kRoutingShapeNames);
+    s.lognormal_sigma = routing.number_or("lognormal_sigma", s.lognormal_sigma, 0, kWidestSigma);
+    if (routing.find("max_load")) {
+      s.max_load = routing.number("max_load", 1, kHottest);
+      if (s.shape != RoutingShape::Lognormal) routing.complain("max_load", "is of lognormal loads only");
+      if (routing.find("lognormal_sigma"))
+        routing.complain("lognormal_sigma", "follows from max_load; expected one of them");
+    }
+  }
   s.zipf_exponent = routing.number_or("zipf_exponent", s.zipf_exponent, 0, kSteepestZipf);
-  s.lognormal_sigma = routing.number_or("lognormal_sigma", s.lognormal_sigma, 0, kWidestSigma);
   s.hot_fraction = routing.number_or("hot_fraction", s.hot_fraction, 0, 1);
   s.hot_factor = routing.number_or("hot_factor", s.hot_factor, 1, kHottest);
   s.ragged_spread = routing.number_or("ragged_spread", s.ragged_spread, 0, 1);
@@ -28,7 +42,8 @@ Node routing_document(const RoutingScenario& s) {
   Node out = Node::map();
   out.set("shape", Node::text(std::string(name_of<RoutingShape>(kRoutingShapeNames, s.shape))));
   out.set("zipf_exponent", Node::number(s.zipf_exponent));
-  out.set("lognormal_sigma", Node::number(s.lognormal_sigma));
+  s.max_load ? out.set("max_load", Node::number(*s.max_load))
+             : out.set("lognormal_sigma", Node::number(s.lognormal_sigma));
   out.set("hot_fraction", Node::number(s.hot_fraction));
   out.set("hot_factor", Node::number(s.hot_factor));
   out.set("ragged_spread", Node::number(s.ragged_spread));

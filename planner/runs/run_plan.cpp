@@ -34,7 +34,8 @@ constexpr std::array<Dispatcher, 6> kDispatchers{{{"nccl", "linear", ExpertLayou
 constexpr std::array<std::pair<MemoryCounts, std::string_view>, 3> kMemoryCounts{
     {{MemoryCounts::Tensors, "tensors"}, {MemoryCounts::Reserved, "reserved"}, {MemoryCounts::Device, "device"}}};
 
-constexpr std::string_view kPadded = "padded:";  // of the column routing: with a capacity factor
+// Of the column routing: with a capacity factor, and with a stage of training or a max_load.
+constexpr std::string_view kPadded = "padded:", kNatural = "natural:";
 
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
@@ -95,6 +96,32 @@ void set_as_stated(const RunRow& row, Node& document, std::vector<std::string>& 
   set("pytorch_modules", row.pytorch_modules);
   if (row.loss_chunks) document.set("loss_chunks", Node::integer(*row.loss_chunks));
   set_gradient_overlap(row, document, defaults);
+}
+
+/// Writes what the column routing says into a workload's document; returns what is wrong with it, if anything is.
+std::optional<std::string> write_routing(const std::string& routing, Node& document) {
+  if (routing == "forced" || routing == "natural") return std::nullopt;
+  const bool is_natural = routing.starts_with(kNatural);
+  if (!is_natural && !routing.starts_with(kPadded))
+    return fmt::format("{} is not known; one of forced, natural, natural:STAGE, natural:MAX_LOAD, padded:FACTOR",
+                       in_quotes(routing));
+  const std::string argument = routing.substr((is_natural ? kNatural : kPadded).size());
+  const auto number = profiler::decimal_number(argument);
+  if (is_natural) {
+    Node scenario = Node::map();
+    if (number) {
+      scenario.set("shape", Node::text("lognormal"));
+      scenario.set("max_load", Node::number(*number));
+    } else {
+      scenario.set("stage", Node::text(argument));
+    }
+    document.set("routing", std::move(scenario));
+    return std::nullopt;
+  }
+  if (!number || *number <= 0)
+    return fmt::format("{} has no capacity factor; expected e.g. padded:1.0", in_quotes(routing));
+  document.set("capacity_factor", Node::number(*number));
+  return std::nullopt;
 }
 
 /// Fills a RunPlan from a row; the first thing that cannot be expressed ends it.
@@ -247,17 +274,8 @@ class Mapping {
 
   void set_routing(Node& document) {
     const std::string routing = value("routing", row_.routing, "forced");
-    if (routing == "natural") {
-      out_.approximations.emplace_back("routing natural: balanced, no loads are given");
-    } else if (routing.starts_with(kPadded)) {
-      const auto factor = profiler::decimal_number(std::string_view(routing).substr(kPadded.size()));
-      if (!factor || *factor <= 0)
-        return refuse("routing",
-                      fmt::format("{} has no capacity factor; expected e.g. padded:1.0", in_quotes(routing)));
-      document.set("capacity_factor", Node::number(*factor));
-    } else if (routing != "forced") {
-      refuse("routing", fmt::format("{} is not known; one of forced, natural, padded:FACTOR", in_quotes(routing)));
-    }
+    if (routing == "natural") out_.approximations.emplace_back("routing natural: balanced, no loads are given");
+    if (const auto wrong = write_routing(routing, document)) refuse("routing", *wrong);
   }
 
   void decide_layout() {

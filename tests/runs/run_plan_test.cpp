@@ -269,6 +269,19 @@ TEST_CASE("Overlap of microbatches is pinned where the pipeline allows it") {
   CHECK(refusal(r) == "ep_overlap: \"all\" is not known; one of 0, 1, wgrad");
 }
 
+TEST_CASE("Natural routing has the loads that the row says") {
+  RunRow r = row();
+  r.routing = "natural:auxiliary_loss";
+  const RunPlan by_stage = planned(r);
+  CHECK(by_stage.workload.routing == RoutingScenario{.shape = RoutingShape::Lognormal, .lognormal_sigma = 0.19});
+  CHECK(by_stage.approximations.empty());
+  r.routing = "natural:1.7";
+  CHECK(planned(r).workload.routing == RoutingScenario{.shape = RoutingShape::Lognormal, .max_load = 1.7});
+  r.routing = "natural";
+  CHECK(planned(r).workload.routing == RoutingScenario{});
+  CHECK(planned(r).approximations == std::vector<std::string>{"routing natural: balanced, no loads are given"});
+}
+
 TEST_CASE("What cannot be expressed is refused with the column and the value") {
   const auto with = [](auto change) {
     RunRow r = row();
@@ -279,7 +292,11 @@ TEST_CASE("What cannot be expressed is refused with the column and the value") {
         "dispatcher: \"deepepp\" is not known; did you mean \"deepep\"?");
   CHECK(with([](RunRow& r) { r.precision = "int4"; }).rfind("precision: \"int4\" is no", 0) == 0);
   CHECK(with([](RunRow& r) { r.routing = "padded"; }) ==
-        "routing: \"padded\" is not known; one of forced, natural, padded:FACTOR");
+        "routing: \"padded\" is not known; one of forced, natural, natural:STAGE, natural:MAX_LOAD, padded:FACTOR");
+  CHECK(with([](RunRow& r) { r.routing = "natural:aux_loss"; }) ==
+        "routing.stage: \"aux_loss\" is not known; one of first_iteration, auxiliary_loss, loss_free");
+  CHECK(with([](RunRow& r) { r.routing = "natural:0.5"; }) ==
+        "routing.max_load: 0.5 is out of range; expected 1 to 1000000");
   CHECK(with([](RunRow& r) { r.routing = "padded:x"; }) ==
         "routing: \"padded:x\" has no capacity factor; expected e.g. padded:1.0");
   CHECK(with([](RunRow& r) { r.offload = "core_attn+expert_fc"; }) ==

@@ -259,6 +259,32 @@ TEST_CASE("Whatever the scenario, rows are whole and within bounds") {
   }
 }
 
+TEST_CASE("The most loaded expert has as many means as max_load says") {
+  constexpr std::int64_t kTokens = 1'000'000;
+  for (const std::int64_t experts : {2, 8, 128, 384}) {
+    for (const double max_load : {1.0, 1.04, 1.5, 1.9}) {
+      const Row row = row_of(
+          make_routing({.shape = RoutingShape::Lognormal, .max_load = max_load, .seed = 7}, 1, experts, kTokens, 1, 1),
+          0);
+      const double mean = static_cast<double>(sum(row)) / static_cast<double>(experts);
+      CHECK(static_cast<double>(*std::max_element(row.begin(), row.end())) / mean == Approx(max_load).epsilon(1e-3));
+    }
+  }
+  SECTION("a stage's is that of its source on the average of many draws") {
+    double sum_of_loads = 0;
+    constexpr int kDraws = 200;
+    for (std::uint64_t seed = 0; seed < kDraws; ++seed) {
+      const RoutingScenario s{.shape = RoutingShape::Lognormal,
+                              .lognormal_sigma = lognormal_sigma_of(RoutingStage::AuxiliaryLoss),
+                              .seed = seed};
+      const Row row = row_of(make_routing(s, 1, 64, kTokens, 1, 1), 0);
+      sum_of_loads +=
+          static_cast<double>(*std::max_element(row.begin(), row.end())) / (static_cast<double>(kTokens) / 64);
+    }
+    CHECK(sum_of_loads / kDraws == Approx(1.52).epsilon(0.02));
+  }
+}
+
 TEST_CASE("A routing scenario is read strictly") {
   SECTION("its text reads back") {
     const RoutingScenario s{
@@ -268,13 +294,35 @@ TEST_CASE("A routing scenario is read strictly") {
     CHECK(read_routing(MapReader(document, "routing", diagnostics)) == s);
     CHECK(diagnostics.empty());
   }
+  SECTION("with the most loaded expert's load in place of a sigma") {
+    const RoutingScenario s{.shape = RoutingShape::Lognormal, .max_load = 1.5};
+    const Node document = parse_yaml(to_yaml(routing_document(s)), "f");
+    Diagnostics diagnostics;
+    CHECK(read_routing(MapReader(document, "routing", diagnostics)) == s);
+    CHECK(diagnostics.empty());
+  }
+  SECTION("a stage of training is its lognormal loads") {
+    const Node document = parse_yaml("stage: auxiliary_loss\nseed: 5\n", "f");
+    Diagnostics diagnostics;
+    CHECK(read_routing(MapReader(document, "routing", diagnostics)) ==
+          RoutingScenario{.shape = RoutingShape::Lognormal, .lognormal_sigma = 0.19, .seed = 5});
+    CHECK(diagnostics.empty());
+  }
   SECTION("what is wrong is said") {
-    CHECK(routing_error("shape: zipff\nzipf_exponent: -1\nhot: 1\ncold: 1\n") ==
-          "f:1:8: routing.shape: \"zipff\" is not known; did you mean \"zipf\"?\n"
-          "f:2:16: routing.zipf_exponent: -1 is out of range; expected 0 to 20\n"
-          "f:3:1: routing.hot: unknown key; did you mean \"hot_factor\"?\n"
-          "f:4:1: routing.cold: unknown key; one of hot_factor, hot_fraction, lognormal_sigma, ragged_spread, sampled, "
-          "seed, shape, zipf_exponent");
+    CHECK(
+        routing_error("shape: zipff\nzipf_exponent: -1\nhot: 1\ncold: 1\n") ==
+        "f:1:8: routing.shape: \"zipff\" is not known; did you mean \"zipf\"?\n"
+        "f:2:16: routing.zipf_exponent: -1 is out of range; expected 0 to 20\n"
+        "f:3:1: routing.hot: unknown key; did you mean \"hot_factor\"?\n"
+        "f:4:1: routing.cold: unknown key; one of hot_factor, hot_fraction, lognormal_sigma, max_load, ragged_spread, "
+        "sampled, seed, shape, stage, zipf_exponent");
+    CHECK(routing_error("stage: auxiliary_los\nshape: zipf\nmax_load: 2\n") ==
+          "f:1:8: routing.stage: \"auxiliary_los\" is not known; did you mean \"auxiliary_loss\"?\n"
+          "f:2:8: routing.shape: has no place next to a stage, which has its own\n"
+          "f:3:11: routing.max_load: has no place next to a stage, which has its own");
+    CHECK(routing_error("shape: zipf\nmax_load: 2\n") == "f:2:11: routing.max_load: is of lognormal loads only");
+    CHECK(routing_error("shape: lognormal\nmax_load: 2\nlognormal_sigma: 1\n") ==
+          "f:3:18: routing.lognormal_sigma: follows from max_load; expected one of them");
     CHECK(routing_error("shape: balanced\nsampled: true\n") ==
           "f:2:10: routing.sampled: balanced routing leaves nothing to draw; take uniform, or sampled: false");
     CHECK(routing_error("{}") == "f:1:1: routing.shape: missing key");

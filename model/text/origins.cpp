@@ -167,6 +167,10 @@ void drop_replaced_origins(Node& document) {
     const Found found = find_path(document, e.key);
     return !found.whole && set_on_command_line(*found.node);
   });
+  for (Entry& e : origins->entries) {
+    const Found found = find_path(document, e.key);
+    if (!e.key.empty() && found.whole && set_on_command_line(*found.node)) e.value = Node::text(std::string(kSetThere));
+  }
 }
 
 void record_overrides(Node& document) {

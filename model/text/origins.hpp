@@ -24,7 +24,8 @@ void read_origins(MapReader& document);
 void check_origins(MapReader& document, std::span<const std::string_view> elsewhere = {});
 
 /// Removes the entries of every `origins:` that name keys which a value set on the command line replaced: with
-/// `attention={...}`, that of attention.num_heads where the new value has no such key.
+/// `attention={...}`, that of attention.num_heads where the new value has no such key. Those of replaced keys
+/// themselves say that they were set there.
 void drop_replaced_origins(Node& document);
 
 /// Records in `origins:` which numbers were set on the command line, so that the information is kept when the document

@@ -35,6 +35,16 @@ TEST_CASE("A kind of configurations that is there and cannot be listed is no emp
   CHECK(none.empty());
 }
 
+TEST_CASE("The origin of a replaced value says that it was set on the command line") {
+  const PlanInputs inputs =
+      load_inputs("dgx_h100", "mixtral_8x7b", "default", {"workload.recompute=full", "workload.routing={shape: zipf}"});
+  const Node* origins = inputs.workload.find("origins");
+  REQUIRE(origins);
+  CHECK(origins->find("recompute")->scalar == "assumed: set on the command line");
+  CHECK(origins->find("routing")->scalar == "assumed: set on the command line");
+  CHECK(origins->find("dtype")->scalar == "assumed: bf16, what the models are published in");
+}
+
 TEST_CASE("A value set for a whole map drops the origins of the keys that it no longer has") {
   const tests::TemporaryDirectory dir;
   std::string text = read_text_file(find_config("models", "mixtral_8x7b"), std::size_t{1} << 20);

@@ -19,6 +19,17 @@
 
 namespace moeplan::cli {
 
+namespace {
+
+std::string routing_text(const RoutingScenario& r) {
+  std::string loads;
+  if (r.shape == RoutingShape::Lognormal)
+    loads = r.max_load ? fmt::format("max load {}, ", *r.max_load) : fmt::format("sigma {}, ", r.lognormal_sigma);
+  return fmt::format("{} routing ({}seed {})", name_of<RoutingShape>(kRoutingShapeNames, r.shape), loads, r.seed);
+}
+
+}  // namespace
+
 std::string in_percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 std::string signed_percent(double share) { return fmt::format("{:+.1f}%", 100 * share); }
 
@@ -112,8 +123,7 @@ std::string workload_text(const Workload& w) {
   const bool is_dropless = w.gate.kind != GateKind::Capacity;
   out += is_dropless ? "dropless, " : "";
   out += w.recorded ? fmt::format("routing of iteration {} of {}", w.recorded->iteration, w.recorded->file)
-                    : fmt::format("{} routing (seed {})", name_of<RoutingShape>(kRoutingShapeNames, w.routing.shape),
-                                  w.routing.seed);
+                    : routing_text(w.routing);
   const std::string gate = gate_text(w.gate);
   return gate.empty() ? out : out + ", " + gate;
 }

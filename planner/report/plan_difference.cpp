@@ -57,6 +57,7 @@ void add_differences(const Node& a, const Node& b, const std::string& path, std:
     return;
   }
   for (const Entry& e : a.entries) {
+    if (e.key == "origins") continue;
     const Node* other = b.find(e.key);
     const std::string key = path + "." + e.key;
     if (other) {
@@ -66,7 +67,7 @@ void add_differences(const Node& a, const Node& b, const std::string& path, std:
     }
   }
   for (const Entry& e : b.entries) {
-    if (!a.find(e.key) && out.size() < most) out.push_back(path + "." + e.key + " (new)");
+    if (!a.find(e.key) && e.key != "origins" && out.size() < most) out.push_back(path + "." + e.key + " (new)");
   }
 }
 

@@ -36,7 +36,7 @@ struct PlanDifference {
                                              const Prediction& of_b, std::size_t most = 20);
 
 /// Appends to `out` the key paths at which two documents differ, up to `most` in total: "cluster.gpu.memory", followed
-/// by " (gone)" if only the first document has it and by " (new)" if only the second has.
+/// by " (gone)" if only the first document has it and by " (new)" if only the second has. Origins are no difference.
 void add_differences(const Node& a, const Node& b, const std::string& path, std::size_t most,
                      std::vector<std::string>& out);
 

@@ -101,7 +101,7 @@ TEST_CASE("compare names the inputs that differ, and says where the work does") 
   SECTION("another machine: the same work") {
     make_plan(cli, "b.yaml", {"-C", "cluster.template.fabric.nic_bandwidth=200 Gbps"});
     const Json j = compared(cli, "a.yaml", "b.yaml");
-    CHECK(j.at("inputs").at(0) == "cluster.template.fabric.nic_bandwidth");  // and its origin
+    CHECK(j.at("inputs") == Json({"cluster.template.fabric.nic_bandwidth"}));
     CHECK(j.at("makespan_difference_s") > 0);
     CHECK_THAT(j.at("conclusion").get<std::string>(),
                Catch::StartsWith("B takes ") && Catch::Contains(" longer than A") && !Catch::Contains("tokens/s"));

@@ -28,7 +28,7 @@ inline constexpr std::array<std::pair<RoutingShape, std::string_view>, 9> kRouti
      {RoutingShape::Ragged, "ragged"},
      {RoutingShape::ZeroLoad, "zero_load"}}};
 
-/// How training keeps loads even, as a name for what was measured of it.
+/// A stage of training, or a way of balancing in it, of which loads were measured.
 enum class RoutingStage { FirstIteration, AuxiliaryLoss, LossFree };
 
 inline constexpr std::array<std::pair<RoutingStage, std::string_view>, 3> kRoutingStageNames{

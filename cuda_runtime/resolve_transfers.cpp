@@ -97,7 +97,8 @@ class Transfers {
     const std::vector<Slot> theirs = x_.slots(out_, to);
     Packed out;
     if (sender_orders) {
-      const SlotTable wanted(theirs);
+      std::unordered_set<RowKey, RowKeyHash> wanted;
+      for (const Slot& s : theirs) wanted.insert(s.key);
       for (const Slot& s : mine) {
         if (wanted.contains(arriving(s.key, x_.rank))) append(out, in_, s);
       }

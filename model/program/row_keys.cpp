@@ -19,58 +19,69 @@ struct Counted {
 };
 using Keys = std::vector<Counted>;
 
-/// Beginning of part `index` of `count` of the keys that are not excluded.
-Keys::iterator begin_of(Keys& keys, std::int64_t index, std::int64_t count) {
-  const std::int64_t size = std::count_if(keys.begin(), keys.end(), [](const Counted& c) { return !c.is_left_out; });
+/// Beginning of part `index` of `count` of the keys from `first` on that are not excluded.
+Keys::iterator begin_of(Keys& keys, std::ptrdiff_t first, std::int64_t index, std::int64_t count) {
+  const auto begin = keys.begin() + first;
+  const std::int64_t size = std::count_if(begin, keys.end(), [](const Counted& c) { return !c.is_left_out; });
   std::int64_t before = size * index / count;
-  return std::find_if(keys.begin(), keys.end(), [&](const Counted& c) { return !c.is_left_out && before-- == 0; });
+  return std::find_if(begin, keys.end(), [&](const Counted& c) { return !c.is_left_out && before-- == 0; });
 }
 
-/// Parts index .. index + width - 1 of `count`; the other keys are kept as excluded, or removed.
-Keys cut(Keys keys, std::int64_t index, std::int64_t width, std::int64_t count, bool others_stay) {
-  const auto begin = begin_of(keys, index, count), end = begin_of(keys, index + width, count);
-  if (!others_stay) return {begin, end};
-  for (auto it = keys.begin(); it != keys.end(); ++it) {
+/// Of the keys from `first` on, parts index .. index + width - 1 of `count`; the others are kept as excluded, or
+/// removed.
+void cut(Keys& keys, std::ptrdiff_t first, std::int64_t index, std::int64_t width, std::int64_t count,
+         bool others_stay) {
+  const auto begin = begin_of(keys, first, index, count), end = begin_of(keys, first, index + width, count);
+  if (!others_stay) {
+    keys.erase(end, keys.end());
+    keys.erase(keys.begin() + first, begin);
+    return;
+  }
+  for (auto it = keys.begin() + first; it != keys.end(); ++it) {
     if (it < begin || it >= end) it->is_left_out = true;
   }
-  return keys;
 }
 
-/// The keys along a path, `leaf(source)` at each source.
+/// Appends the keys along a path; `leaf(source, keys)` appends those at a source.
 template <class Leaf>
-Keys along(const Program& program, std::span<const RowStep> path, RankId rank, const Leaf& leaf) {
-  if (path.empty()) return leaf(rank);
+void append_along(const Program& program, std::span<const RowStep> path, RankId rank, const Leaf& leaf, Keys& keys) {
+  if (path.empty()) return leaf(rank, keys);
   const RowStep& step = path.front();
-  const auto rest = path.subspan(1);
   const GroupFamily& family = program.group(step.group);
+  const std::ptrdiff_t first = std::ssize(keys);
+  const auto append_rest = [&](RankId of) { append_along(program, path.subspan(1), of, leaf, keys); };
   switch (step.kind) {
-    case RowStep::Kind::Chunk: return cut(along(program, rest, rank, leaf), step.index, step.width, step.count, true);
-    case RowStep::Kind::Share:
-      return cut(along(program, rest, rank, leaf), family.position(rank), 1, family.size, false);
-    case RowStep::Kind::Leader: return family.position(rank) == 0 ? along(program, rest, rank, leaf) : Keys{};
+    case RowStep::Kind::Chunk: append_rest(rank); return cut(keys, first, step.index, step.width, step.count, true);
+    case RowStep::Kind::Share: append_rest(rank); return cut(keys, first, family.position(rank), 1, family.size, false);
+    case RowStep::Kind::Leader:
+      if (family.position(rank) == 0) append_rest(rank);
+      return;
     case RowStep::Kind::Copies: {
-      const Keys once = along(program, rest, rank, leaf);
-      Keys all;
-      for (std::int64_t c = 0; c < family.size; ++c) {
-        for (Counted row : once) {
+      append_rest(rank);
+      const std::ptrdiff_t end = std::ssize(keys);
+      for (std::int64_t c = 1; c < family.size; ++c) {
+        for (std::ptrdiff_t i = first; i < end; ++i) {
+          Counted row = keys[to_index(i)];
           row.key.copy = c;
-          all.push_back(row);
+          keys.push_back(row);
         }
       }
-      return all;
+      return;
     }
     case RowStep::Kind::Union: {
       const std::int64_t members = family.size / step.count;
       const std::int64_t block = (family.position(rank) / members - step.index + step.count) % step.count;
-      Keys all;
-      for (std::int64_t p = block * members; p < (block + 1) * members; ++p) {
-        const Keys theirs = along(program, rest, family.member(rank, p), leaf);
-        all.insert(all.end(), theirs.begin(), theirs.end());
-      }
-      return all;
+      for (std::int64_t p = block * members; p < (block + 1) * members; ++p) append_rest(family.member(rank, p));
+      return;
     }
   }
-  return {};
+}
+
+template <class Leaf>
+Keys along(const Program& program, const Rows& rows, RankId rank, const Leaf& leaf) {
+  Keys keys;
+  append_along(program, rows.path, rank, leaf, keys);
+  return keys;
 }
 
 std::optional<std::int64_t> expert_in(const RoutingTable& table, std::int64_t slot) {
@@ -79,14 +90,16 @@ std::optional<std::int64_t> expert_in(const RoutingTable& table, std::int64_t sl
   return s ? std::optional<std::int64_t>(s->expert.value()) : std::nullopt;
 }
 
-/// Number of a source's rows for the slot's expert that go to earlier slots.
-std::int64_t rows_before(const RoutingTable& table, RankId source, std::int64_t slot) {
-  std::int64_t rows = 0;
-  for (std::int64_t s = 0; s < slot && !table.slots.empty(); ++s) {
-    if (expert_in(table, s) == expert_in(table, slot))
-      rows += table.counts.at(source, ExpertId(static_cast<std::int32_t>(s)));
+/// The earlier slots of a slot's expert.
+std::vector<ExpertId> slots_before(const RoutingTable& table, std::int64_t slot) {
+  std::vector<ExpertId> out;
+  if (table.slots.empty()) return out;
+  const std::optional<std::int64_t> expert = expert_in(table, slot);
+  for (std::int64_t s = 0; s < slot; ++s) {
+    const std::optional<ExpertSlot>& earlier = table.slots[to_index(s)];
+    if (earlier && earlier->expert.value() == expert) out.emplace_back(to_index(s));
   }
-  return rows;
+  return out;
 }
 
 /// Every token of routed rows once (per occurrence of its source on the path); excluded if all its rows are.
@@ -131,18 +144,14 @@ class DistinctRows {
 
 Keys counted_keys(const Program& program, const Rows& rows, RankId rank, const TokenChoices& choices) {
   if (rows.kind == Rows::Kind::Fixed) {
-    return along(program, rows.path, rank, [&](RankId) {
-      Keys keys;
+    return along(program, rows, rank, [&](RankId, Keys& keys) {
       for (std::int64_t i = 0; i < rows.each; ++i) keys.push_back({{.ordinal = i}});
-      return keys;
     });
   }
   if (rows.kind == Rows::Kind::Tokens) {
-    return along(program, rows.path, rank, [&](RankId r) {
-      Keys keys;
+    return along(program, rows, rank, [&](RankId r, Keys& keys) {
       const std::int64_t source = r.value() % std::ssize(choices);
       for (std::int64_t t = 0; t < rows.each; ++t) keys.push_back({{.source = source, .ordinal = t}});
-      return keys;
     });
   }
   Keys all;
@@ -156,19 +165,19 @@ Keys counted_keys(const Program& program, const Rows& rows, RankId rank, const T
         for (std::int64_t i = 0; i < rows.each; ++i) all.push_back({{.expert = *e, .ordinal = i}});
         continue;
       }
-      const Keys keys = along(program, rows.path, rank, [&](RankId r) {
+      const std::vector<ExpertId> before = slots_before(table, slot);
+      const auto of_source = [&](RankId r, Keys& keys) {
         const RankId source(static_cast<std::int32_t>(r.value() % table.counts.sources()));
-        const std::int64_t first = rows_before(table, source, slot);
-        const std::int64_t count = table.counts.at(source, ExpertId(static_cast<std::int32_t>(slot)));
-        Keys own;
+        std::int64_t first = 0;
+        for (const ExpertId earlier : before) first += table.counts.at(source, earlier);
+        const std::int64_t count = table.counts.at(source, ExpertId(to_index(slot)));
         for (std::int64_t o = first; o < first + count; ++o)
-          own.push_back({{.expert = *e, .source = source.value(), .ordinal = o}});
-        return own;
-      });
+          keys.push_back({{.expert = *e, .source = source.value(), .ordinal = o}});
+      };
       if (rows.distinct) {
-        distinct.add(keys);
+        distinct.add(along(program, rows, rank, of_source));
       } else {
-        all.insert(all.end(), keys.begin(), keys.end());
+        append_along(program, rows.path, rank, of_source, all);
       }
     }
   }
@@ -190,10 +199,14 @@ std::vector<std::int64_t> selections_by_expert(const RoutingTable& table, RankId
 }
 
 std::vector<RowSlot> row_slots(const Program& program, const Rows& rows, RankId rank, const TokenChoices& choices) {
+  const Keys keys = counted_keys(program, rows, rank, choices);
+  const auto not_ascending = [](const Counted& a, const Counted& b) { return a.key >= b.key; };
+  const bool may_repeat = std::ranges::adjacent_find(keys, not_ascending) != keys.end();
   std::unordered_map<RowKey, std::int32_t, RowKeyHash> seen;
   std::vector<RowSlot> out;
-  for (const Counted& c : counted_keys(program, rows, rank, choices)) {
-    const std::int32_t occurrence = seen[c.key]++;
+  out.reserve(keys.size());
+  for (const Counted& c : keys) {
+    const std::int32_t occurrence = may_repeat ? seen[c.key]++ : 0;
     if (!c.is_left_out) out.push_back({c.key, occurrence});
   }
   return out;

@@ -104,7 +104,7 @@ TEST_CASE("A process knows its rank from the environment that a launcher gives i
   }
 }
 
-TEST_CASE("Ranks talk through rank 0 without MPI", "[slow]") {
+TEST_CASE("Ranks talk through rank 0 without MPI", "[slow][alone]") {
   const std::string large(3'000'000, 'x');
   const auto said = with_ranks(5, Seconds(20), [&](RankStore& store, Peers& peers) {
     for (int round = 0; round < 3; ++round) {
@@ -126,7 +126,7 @@ TEST_CASE("Ranks talk through rank 0 without MPI", "[slow]") {
   for (const std::string& text : said) CHECK(text.empty());
 }
 
-TEST_CASE("A rank that gives up, goes or does not come is told to the others", "[slow]") {
+TEST_CASE("A rank that gives up, goes or does not come is told to the others", "[slow][alone]") {
   SECTION("gives up") {
     const auto said = with_ranks(3, Seconds(20), [](RankStore& store, Peers& peers) {
       if (peers.rank().value() == 1) {
@@ -183,7 +183,7 @@ TEST_CASE("A rank that gives up, goes or does not come is told to the others", "
   }
 }
 
-TEST_CASE("Ranks are started here, and none is left behind", "[slow]") {
+TEST_CASE("Ranks are started here, and none is left behind", "[slow][alone]") {
   const tests::TemporaryDirectory directory;
   const std::string at = directory.path().string();
   const auto shell = [](const std::string& script) { return std::vector<std::string>{"sh", "-c", script}; };

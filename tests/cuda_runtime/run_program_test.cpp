@@ -49,7 +49,7 @@ TEST_CASE("Much output does not block a program, and 1 MiB of it is kept") {
 
 TEST_CASE("A signal's number is in the code") { CHECK(shell("kill -9 $$").code == 128 + SIGKILL); }
 
-TEST_CASE("A program is ended at its limit, with what it started", "[slow]") {
+TEST_CASE("A program is ended at its limit, with what it started", "[slow][alone]") {
   const auto begin = std::chrono::steady_clock::now();
   const ProgramEnd end = shell("sleep 60 & echo $!; wait", Seconds(0.3));
   CHECK(end.is_late);
@@ -60,7 +60,7 @@ TEST_CASE("A program is ended at its limit, with what it started", "[slow]") {
   CHECK_FALSE(exists(started));
 }
 
-TEST_CASE("A program that ignores SIGTERM is killed", "[slow]") {
+TEST_CASE("A program that ignores SIGTERM is killed", "[slow][alone]") {
   const ProgramEnd end = shell("trap '' TERM; while :; do sleep 0.1; done", Seconds(0.3));
   CHECK(end.is_late);
   CHECK(end.code == 128 + SIGKILL);
@@ -74,7 +74,7 @@ TEST_CASE("What a program leaves running does not outlive it") {
   CHECK_FALSE(exists(left));
 }
 
-TEST_CASE("An interrupt ends the program", "[slow]") {
+TEST_CASE("An interrupt ends the program", "[slow][alone]") {
   const pid_t parent = ::getpid();
   const ProgramEnd end = shell("kill -INT " + std::to_string(parent) + "; sleep 60");
   CHECK(end.is_interrupted);

@@ -121,7 +121,7 @@ TEST_CASE("The interpreter gets the program, the GPU, the budget and the librari
   CHECK(rows.notes[4] == "found");
 }
 
-TEST_CASE("A program that does not end is ended, and its rows are kept", "[slow]") {
+TEST_CASE("A program that does not end is ended, and its rows are kept", "[slow][alone]") {
   const TorchRows rows = by_script("cat <<'ROWS'\n" + kKernel + "ROWS\nsleep 60\n", Seconds(0.3));
   CHECK(rows.rows == kKernel);
   REQUIRE(rows.notes.size() == 1);

@@ -22,10 +22,12 @@ Json compared(const Cli& cli, const std::string& a, const std::string& b) {
 }  // namespace
 
 TEST_CASE("compare says where the time of two plans of a model goes apart") {
-  const Cli cli;
-  make_plan(cli, "a.yaml", {});
-  make_plan(cli, "b.yaml", {"--tp", "2"});
-  const Json j = compared(cli, "a.yaml", "b.yaml");
+  static const Cli cli;  // planned once for all sections
+  static const Json j = [] {
+    make_plan(cli, "a.yaml", {});
+    make_plan(cli, "b.yaml", {"--tp", "2"});
+    return compared(cli, "a.yaml", "b.yaml");
+  }();
   CHECK(j.at("schema_version") == 1);
   const Json &a = j.at("plans").at(0), &b = j.at("plans").at(1);
   SECTION("each makespan is that of simulate") {

@@ -90,14 +90,12 @@ std::optional<std::int64_t> expert_in(const RoutingTable& table, std::int64_t sl
   return s ? std::optional<std::int64_t>(s->expert.value()) : std::nullopt;
 }
 
-/// The earlier slots of a slot's expert.
+/// The earlier slots of the expert in a slot that is not empty.
 std::vector<ExpertId> slots_before(const RoutingTable& table, std::int64_t slot) {
   std::vector<ExpertId> out;
-  if (table.slots.empty()) return out;
-  const std::optional<std::int64_t> expert = expert_in(table, slot);
-  for (std::int64_t s = 0; s < slot; ++s) {
+  for (std::int64_t s = 0; s < slot && !table.slots.empty(); ++s) {
     const std::optional<ExpertSlot>& earlier = table.slots[to_index(s)];
-    if (earlier && earlier->expert.value() == expert) out.emplace_back(to_index(s));
+    if (earlier && earlier->expert == table.slots[to_index(slot)]->expert) out.emplace_back(to_index(s));
   }
   return out;
 }

@@ -37,14 +37,37 @@ constexpr std::array<std::pair<MemoryCounts, std::string_view>, 3> kMemoryCounts
 // Of the column routing: with a capacity factor, and with a stage of training or a max_load.
 constexpr std::string_view kPadded = "padded:", kNatural = "natural:";
 
+constexpr int kLatestCore = 14;  // of Megatron-Core 0.n: later releases have nothing that a row's defaults depend on
+
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 bool is_megatron(const std::string& stack) {
   return stack.empty() || contains(stack, "Megatron") || contains(stack, "Primus") || contains(stack, "NeMo");
 }
 
-/// The n of Megatron-Core 0.n, if the stack names it: "Megatron-Core 0.10", "Megatron-LM (MCore v0.9)".
+/// The n of Megatron-Core 0.n in a container of NeMo, "25.05": those of 2024 by its pages of software component
+/// versions, and one release more in each later one.
+std::optional<int> core_version_of_nemo(std::string_view container) {
+  constexpr std::array<std::pair<std::string_view, int>, 8> kReleases{{{"24.05", 7},
+                                                                       {"24.07", 8},
+                                                                       {"24.09", 9},
+                                                                       {"24.12", 10},
+                                                                       {"25.02", 11},
+                                                                       {"25.04", 12},
+                                                                       {"25.07", 13},
+                                                                       {"25.09", 14}}};
+  if (container.size() < 5 || container[2] != '.') return std::nullopt;
+  std::optional<int> version;
+  for (const auto& [first, core] : kReleases) {
+    if (container.substr(0, 5) >= first) version = core;
+  }
+  return version;
+}
+
+/// The n of Megatron-Core 0.n, if the stack names it: "Megatron-Core 0.10", "Megatron-LM (MCore v0.9)", "NeMo 24.12".
 std::optional<int> core_version(const std::string& stack) {
+  constexpr std::string_view kNemo = "NeMo ";
+  if (stack.starts_with(kNemo)) return core_version_of_nemo(std::string_view(stack).substr(kNemo.size()));
   const std::size_t core = stack.find("Core"), zero = core == std::string::npos ? core : stack.find("0.", core);
   if (zero == std::string::npos || stack.find_first_not_of("Core v", core) != zero) return std::nullopt;
   int version = 0;
@@ -57,6 +80,7 @@ std::optional<int> core_version(const std::string& stack) {
 /// Primus pads rows where it permutes them. To capture experts that drop no tokens, Megatron-Core needed its paged
 /// stash, and that the fused kernels of the experts (its pull request 6828, August 2026). Megatron-Core permutes by one
 /// kernel from 0.11 on (its change log), and has the router's kernels fused from 0.14 on (its README of MoE).
+/// Transformer Engine's loss is of February 2025 (its pull request 1456), and no older than Megatron-Core 0.11.
 Fusions usual_fusions(const RunRow& row, bool captures_dropless_experts) {
   const bool is_primus = contains(row.stack, "Primus");
   Fusions out = Fusions::Default;
@@ -66,7 +90,10 @@ Fusions usual_fusions(const RunRow& row, bool captures_dropless_experts) {
   if (is_megatron(row.stack) && captures_dropless_experts) out.add(Fusion::GroupedMlp);
   if (contains(row.stack, "Megatron") && !contains(row.stack, "Bridge") && !is_primus) out.remove(Fusion::CrossEntropy);
   if (const auto core = core_version(row.stack)) {
-    if (*core < 11) out.remove(Fusion::Permute);
+    if (*core < 11) {
+      out.remove(Fusion::Permute);
+      out.remove(Fusion::CrossEntropy);
+    }
     if (*core < 14) out.remove(Fusion::Router);
   }
   return out;
@@ -204,8 +231,10 @@ class Mapping {
     if (!row_.global_batch) out_.defaults.emplace_back("global_batch of the default workload");
     document.set("sequence_length", Node::integer(value("sequence_length", row_.sequence_length, 4096)));
     document.set("zero_stage", Node::integer(value("zero", row_.zero, 1)));
-    // Megatron-FSDP's guide and its example job reduce gradients in bf16 (--grad-reduce-in-bf16).
-    const bool reduces_in_bf16 = is_bridge || (is_megatron(row_.stack) && row_.zero == 3);
+    // Megatron-FSDP's guide and its example job reduce gradients in bf16 (--grad-reduce-in-bf16). Before Megatron-Core
+    // 0.12, which brought it, there was PyTorch's, with gradients as without it.
+    const int core = core_version(row_.stack).value_or(kLatestCore);
+    const bool reduces_in_bf16 = is_bridge || (is_megatron(row_.stack) && row_.zero == 3 && core >= 12);
     document.set("gradient_dtype",
                  Node::text(value("gradient_dtype", row_.gradient_dtype, reduces_in_bf16 ? "bf16" : "fp32")));
     document.set("optimizer_dtype", Node::text(value("optimizer_dtype", row_.optimizer_dtype, "fp32")));
@@ -213,9 +242,10 @@ class Mapping {
       document.set("main_weights", Node::text(value("main_weights", row_.main_weights, "only")));
     set_as_stated(row_, document, out_.defaults);
     document.set("recompute", Node::text(value("recompute", row_.recompute, "none")));
-    // Megatron-Core weighs in experts from 0.12 on (2025).
-    const bool weighs_in_experts = is_megatron(row_.stack) && core_version(row_.stack).value_or(12) >= 12;
-    document.set("gate_weights", Node::text(weighs_in_experts ? "in_experts" : "at_sources"));
+    // Megatron-Core's kernels are those of a workload that weighs in experts.
+    document.set("gate_weights", Node::text(is_megatron(row_.stack) ? "in_experts" : "at_sources"));
+    if (is_megatron(row_.stack) && core < 13)
+      out_.approximations.emplace_back("gate weights: in the experts, as from Megatron-Core 0.13 on (its change log)");
     document.set("capacity_factor", Node::text("none"));
     // Rows are padded so that whole iterations can be captured.
     const bool is_padded = row_.routing.starts_with(kPadded);

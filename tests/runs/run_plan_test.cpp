@@ -85,6 +85,31 @@ TEST_CASE("An old Megatron-Core fuses less") {
   CHECK(fusions("Megatron-Core").has(Fusion::Router));
 }
 
+TEST_CASE("A container of NeMo has its release of Megatron-Core") {
+  const auto workload = [](const std::string& stack, std::int64_t zero = 1) {
+    RunRow r = row();
+    r.stack = stack;
+    r.zero = zero;
+    r.gradient_dtype.clear();
+    return planned(r).workload;
+  };
+  CHECK_FALSE(workload("NeMo 24.12").fusions.has(Fusion::Permute));
+  CHECK_FALSE(workload("NeMo 24.12").fusions.has(Fusion::CrossEntropy));
+  CHECK(workload("NeMo 25.02").fusions.has(Fusion::Permute));
+  CHECK_FALSE(workload("NeMo 25.08, dev").fusions.has(Fusion::Router));
+  CHECK(workload("NeMo 25.09").fusions.has(Fusion::Router));
+  CHECK(workload("NeMo AutoModel 2026-07").fusions.has(Fusion::Router));
+  CHECK(workload("NeMo 2025").fusions.has(Fusion::Router));
+  CHECK(workload("Megatron-Core 0.10", 3).gradient_dtype == Dtype::Fp32);
+  CHECK(workload("NeMo 25.04", 3).gradient_dtype == Dtype::Bf16);
+  RunRow r = row();
+  r.stack = "NeMo 25.04";
+  const std::vector<std::string> weighs = planned(r).approximations;
+  CHECK(std::count_if(weighs.begin(), weighs.end(), [](const std::string& a) { return a.starts_with("gate w"); }) == 1);
+  r.stack = "NeMo 25.07";
+  CHECK(planned(r).approximations.empty());
+}
+
 TEST_CASE("torchtitan's rows have FSDP2's weights, and the fusions of eager or compiled modules") {
   RunRow r = row();
   r.stack = "torchtitan 2026-08";

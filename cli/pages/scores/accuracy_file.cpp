@@ -31,12 +31,17 @@ struct Runs {
   }
 };
 
+/// torchtitan's jobs too whose experts' kernels are not PyTorch's: its FSDP and its allocator are.
+bool is_of_pytorch(const profiler::RunRow& row) {
+  return !row.pytorch_modules.empty() || row.stack.starts_with("torchtitan");
+}
+
 Node entry(const Key& key, const Runs& runs) {
   const profiler::RunSummary s = profiler::summarise(runs.scored);
-  const auto& [gpu, is_of_pytorch, precision] = key;
+  const auto& [gpu, of_pytorch, precision] = key;
   Node out = Node::map();
   out.set("gpu", Node::text(gpu));
-  if (is_of_pytorch) out.set("pytorch_modules", Node::boolean(true));
+  if (of_pytorch) out.set("pytorch_modules", Node::boolean(true));
   if (!precision.empty()) out.set("precision", Node::text(precision));
   out.set("runs", Node::integer(static_cast<long long>(s.scored)));
   out.set("most_gpus", Node::integer(runs.most_gpus));
@@ -73,15 +78,14 @@ std::string accuracy_file(const std::vector<ScoreReport>& reports) {
       continue;
     }
     for (const profiler::ScoredRun& run : profiler::with_stated_work(report.runs->table, report.runs->rows))
-      (report.runs->table[run.row].pytorch_modules.empty() ? of_frameworks : of_pytorch).push_back(run);
+      (is_of_pytorch(report.runs->table[run.row]) ? of_pytorch : of_frameworks).push_back(run);
     files += ' ' + std::filesystem::path(report.file).filename().string();
     for (const profiler::ScoredRun& run : report.runs->rows) {
       if (!run.has_error()) continue;
       const profiler::RunRow& row = report.runs->table[run.row];
       const std::string& gpu = gpu_of(row.cluster);
-      const bool is_of_pytorch = !row.pytorch_modules.empty();
-      runs[{gpu, is_of_pytorch, ""}].add(run, row.world);
-      if (!row.precision.empty()) runs[{gpu, is_of_pytorch, row.precision}].add(run, row.world);
+      runs[{gpu, is_of_pytorch(row), ""}].add(run, row.world);
+      if (!row.precision.empty()) runs[{gpu, is_of_pytorch(row), row.precision}].add(run, row.world);
     }
   }
   wrong.throw_if_any();

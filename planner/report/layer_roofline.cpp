@@ -11,6 +11,7 @@
 #include "planner/lowering/feasibility.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/plan/plan.hpp"
+#include "sim/program/simulate.hpp"
 
 namespace moeplan::planner {
 
@@ -39,7 +40,12 @@ void all_reduce_gradients(Program& program, double parameters) {
 class Points {
  public:
   Points(const Problem& problem, const LayerSpec& layer, const Candidate& plan)
-      : problem_(problem), model_(problem.model()), layer_(layer), workload_(problem.workload()), plan_(plan) {
+      : problem_(problem),
+        model_(problem.model()),
+        layer_(layer),
+        workload_(problem.workload()),
+        first_stage_(problem.first_stage(plan)),
+        plan_(plan) {
     plan_.degrees.pp = plan_.virtual_stages = 1;
     plan_.layout = {};
     plan_.order = OperationOrder::Listed;
@@ -101,7 +107,7 @@ class Points {
     if (workload_.mode == Mode::Train && replicates_experts) {
       all_reduce_gradients(program, layer_parameters(model_, layer_, c.degrees).expert);
     }
-    const Timeline timeline = simulated(program, problem_.stage_clusters(), /*keep_spans=*/true);
+    const Timeline timeline = sim::simulate(program, first_stage_, {.keep_spans = true});
     return LayerPoint{name, c, timeline.makespan,
                       ddl_roofline(program, timeline.makespan, binding_rank(rank_times(program, timeline)))};
   }
@@ -110,6 +116,7 @@ class Points {
   const ModelSpec& model_;
   const LayerSpec& layer_;
   const Workload& workload_;
+  const Cluster& first_stage_;
   Candidate plan_;
   std::vector<LayerPoint> points_;
 };

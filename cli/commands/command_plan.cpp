@@ -67,11 +67,13 @@ void run_plan(const PlanOptions& o, ExitCode& code) {
   const planner::Prediction& best = predictions.front();
   const planner::Plan plan = planner::best_plan(job, answer);
   if (!o.output.empty()) planner::write_plan(plan, o.output);
-  if (!o.trace.empty())
+  if (!o.trace.empty()) {
+    StageClusters machines(cluster);
     write_chrome_trace(o.trace, best.program, best.timeline,
                        {.node_of_rank = cluster.node_of_rank,
                         .ranks = {},
-                        .links = sim::busiest_link_tracks(best.program, cluster, best.timeline)});
+                        .links = sim::busiest_link_tracks(best.program, machines, best.timeline)});
+  }
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const planner::Framework* framework = space.framework ? &*space.framework : nullptr;
   const std::vector<MemoryUse> stage_memory = planner::best_stage_memory(job, answer);

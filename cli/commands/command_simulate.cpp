@@ -85,10 +85,11 @@ void run_simulate(const SimulateOptions& o) {
   const std::vector<RankId> ranks = traced_ranks(o.trace_ranks, prepared.cluster.world_size());
   const planner::Prediction p = predict(prepared);
   if (!o.trace.empty()) {
+    StageClusters machines(prepared.cluster);
     write_chrome_trace(o.trace, p.program, p.timeline,
                        {.node_of_rank = prepared.cluster.node_of_rank,
                         .ranks = ranks,
-                        .links = sim::busiest_link_tracks(p.program, prepared.cluster, p.timeline),
+                        .links = sim::busiest_link_tracks(p.program, machines, p.timeline),
                         .expands_repeats = o.expands,
                         .window = window});
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace moeplan {
 
@@ -40,6 +41,26 @@ class IterationBytes {
   std::vector<std::vector<std::size_t>> children_;
 };
 
+/// The curve of stretches that may overlap.
+std::vector<RatePoint> summed(std::vector<Stretch> stretches) {
+  std::sort(stretches.begin(), stretches.end(), [](const Stretch& a, const Stretch& b) { return a.start < b.start; });
+  std::vector<SimTime> times;
+  for (const Stretch& s : stretches) times.insert(times.end(), {s.start, s.end});
+  std::sort(times.begin(), times.end());
+  times.erase(std::unique(times.begin(), times.end()), times.end());
+  std::vector<RatePoint> points;
+  std::vector<Stretch> present;
+  auto next = stretches.begin();
+  for (const SimTime time : times) {
+    std::erase_if(present, [&](const Stretch& s) { return s.end <= time; });
+    for (; next != stretches.end() && next->start == time; ++next) present.push_back(*next);
+    BytesPerSecond rate;
+    for (const Stretch& s : present) rate += Bytes(s.bytes) / (s.end - s.start).seconds();
+    points.push_back({time, rate});
+  }
+  return points;
+}
+
 }  // namespace
 
 std::vector<RatePoint> link_rates(const Timeline& timeline, const LinkHistory& history) {
@@ -51,14 +72,7 @@ std::vector<RatePoint> link_rates(const Timeline& timeline, const LinkHistory& h
     const double bytes = static_cast<double>(r.count - 1) * iteration.of(i);
     if (bytes > 0) stretches.push_back({r.start + r.period, r.start + SimTime::scaled(r.period, r.count), bytes});
   }
-  std::sort(stretches.begin(), stretches.end(), [](const Stretch& a, const Stretch& b) { return a.start < b.start; });
-  std::vector<RatePoint> points;
-  for (const Stretch& s : stretches) {
-    if (!points.empty() && points.back().time == s.start) points.pop_back();
-    points.push_back({s.start, Bytes(s.bytes) / (s.end - s.start).seconds()});
-    points.push_back({s.end, BytesPerSecond(0)});
-  }
-  return points;
+  return summed(std::move(stretches));
 }
 
 std::vector<BusyLink> busiest_links(const Timeline& timeline, const Topology& topology, std::size_t most) {

@@ -53,7 +53,7 @@ struct LinkSegment {
 /// The traffic of a link over time.
 struct LinkHistory {
   LinkId link;
-  std::vector<LinkSegment> segments;  // ascending, disjoint
+  std::vector<LinkSegment> segments;  // ascending; disjoint but in pipelines that were composed of segments
   bool operator==(const LinkHistory&) const = default;
 };
 

@@ -145,9 +145,7 @@ Prediction predict(const Problem& problem, const Candidate& candidate) {
 }
 
 Timeline simulated(const Program& program, StageClusters& machines, bool keep_spans) {
-  const sim::SimulateOptions options{.keep_spans = keep_spans};
-  return program.stages.size() == 1 ? sim::simulate(program, machines.cluster(), options)
-                                    : sim::simulate_stages(program, machines, options);
+  return sim::simulate(program, machines, {.keep_spans = keep_spans});
 }
 
 namespace {

@@ -5,16 +5,16 @@
 #include <vector>
 
 #include "model/analysis/link_rates.hpp"
-#include "model/machine/cluster.hpp"
+#include "model/costs/stage_clusters.hpp"
 #include "model/program/program.hpp"
 
 namespace moeplan::sim {
 
 inline constexpr std::size_t kLinkTracks = 8;  // default number of links in a trace
 
-/// The at most `most` busiest links (busiest_links) of `timeline`, the result of simulate(program, cluster). Each is
+/// The at most `most` busiest links (busiest_links) of `timeline`, the result of simulate(program, machines). Each is
 /// named with its ends, its bandwidth and the number of equivalent links. Simulates once more to record their history.
-[[nodiscard]] std::vector<LinkTrack> busiest_link_tracks(const Program& program, const Cluster& cluster,
+[[nodiscard]] std::vector<LinkTrack> busiest_link_tracks(const Program& program, StageClusters& machines,
                                                          const Timeline& timeline, std::size_t most = kLinkTracks);
 
 }  // namespace moeplan::sim

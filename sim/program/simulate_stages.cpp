@@ -9,6 +9,7 @@
 
 #include "model/program/compose_stages.hpp"
 #include "sim/flows/rank_classes.hpp"
+#include "sim/program/stage_links.hpp"
 
 namespace moeplan::sim {
 
@@ -33,8 +34,8 @@ class StageSimulator {
         local_(stage_program(program)),
         count_(std::ssize(program.stages)),
         shares_nodes_(stages_share_nodes()),
-        period_(period()),
-        machines_of_(equivalent_machines()),
+        links_(stages_, machines, program.ranks_per_stage(), shares_nodes_ || keeps_any()),
+        watched_(links_.watched(options.watch)),
         alone_(program.stages.size(), std::vector<Timeline>(stages_.segments.size())),
         times_(program.stages.size(), std::vector<SegmentTimes>(stages_.segments.size())) {}
 
@@ -47,14 +48,7 @@ class StageSimulator {
     Timeline out;
     out.makespan = out.joined_end = std::max(run.makespan, busiest_link());
     out.segment = program_.ranks_per_stage();
-    if (options_.keep_spans) {
-      const std::vector<double> bytes = link_bytes();
-      for (std::size_t l = 0; l < bytes.size(); ++l) {
-        if (bytes[l] > 0) out.links.push_back({LinkId(l), bytes[l]});
-      }
-      for (std::size_t s = 0; s < run.runs.size(); ++s) add_spans(s, run.runs[s], out);
-      sort_spans(out.spans);
-    }
+    if (keeps_any()) add_records(run, out);
     return out;
   }
 
@@ -74,24 +68,10 @@ class StageSimulator {
     }
   }
 
-  /// The period of equivalent stages; the number of stages if it is not known which links of two of them correspond,
-  /// but the traffic on them is needed.
-  std::int64_t period() const {
-    const std::int64_t period = machines_.period(count_);
-    if (!options_.keep_spans && !shares_nodes_) return period;
-    return period == count_ || shifted_links(machines_.cluster(), period * program_.ranks_per_stage()) ? period
-                                                                                                       : count_;
-  }
+  [[nodiscard]] bool keeps_any() const { return options_.keep_spans || !options_.watch.empty(); }
 
-  std::vector<std::size_t> equivalent_machines() const {
-    std::vector<std::size_t> out;
-    for (std::int64_t s = 0; s < period_; ++s)
-      out.push_back(static_cast<std::size_t>(machines_.equivalent(count_, s).stage));
-    return out;
-  }
-
-  /// The stage on whose sub-cluster the segments of `stage` are simulated: the first one that is equivalent.
-  std::size_t machine(std::size_t stage) const { return machines_of_[stage % machines_of_.size()]; }
+  /// The stage on whose sub-cluster the segments of `stage` are simulated.
+  [[nodiscard]] std::size_t machine(std::size_t stage) const { return links_.machine(stage); }
 
   /// Whether some node has ranks of two stages, which then share its links.
   bool stages_share_nodes() const {
@@ -125,6 +105,7 @@ class StageSimulator {
   Timeline simulate_segment(std::size_t stage, std::size_t segment) {
     SimulateOptions options = options_;
     options.keep_spans = true;
+    options.watch = watched_.by_machine[stage];
     local_.stages = {stages_.segments[segment].steps};
     const Cluster& ranks = machines_.of(count_, static_cast<std::int64_t>(stage)).cluster;
     if (options.use_symmetry) {
@@ -160,100 +141,109 @@ class StageSimulator {
 
   const Operation& operation_of(const TimelineSpan& s) const { return program_.operation(s.block, s.operation); }
 
-  void add_spans(std::size_t stage, const std::vector<SegmentRun>& runs, Timeline& out) const {
-    const RankId rank(static_cast<std::int32_t>(static_cast<std::int64_t>(stage) * program_.ranks_per_stage()));
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      const std::size_t index = stages_.order[stage][i];
-      std::size_t sends = 0;
-      const Timeline& alone = alone_[machine(stage)][index];
-      const auto repeats = static_cast<std::int32_t>(out.repeats.size());
-      for (TimelineRepeat r : alone.repeats) {
-        r.start += runs[i].begin;
-        if (r.parent >= 0) r.parent += repeats;
-        out.repeats.push_back(r);
+  /// The spans and the links' bytes, if these are kept, and the histories of watched links.
+  void add_records(const ComposedRun& run, Timeline& out) {
+    std::vector<double> bytes = no_bytes();
+    for (const LinkId link : options_.watch) out.link_history.push_back({link, {}});
+    links_.for_each_stage([&](std::size_t stage, const StageLinks::OfStage& own) {
+      add_bytes(stage, own, bytes);
+      for (std::size_t i = 0; i < run.runs[stage].size(); ++i) {
+        const SegmentRun& r = run.runs[stage][i];
+        const std::size_t segment = stages_.order[stage][i];
+        const std::int32_t repeats = add_repeats(alone_[machine(stage)][segment], r.begin, out);
+        if (options_.keep_spans) add_spans(stage, segment, r, repeats, out);
+        add_history(stage, segment, r, repeats, own, out);
       }
-      for (TimelineSpan s : alone.spans) {
-        if (s.rank != RankId(0)) continue;
-        s.rank = rank;
-        s.start += runs[i].begin;
-        s.end += runs[i].begin;
-        const Operation& op = operation_of(s);
-        if (std::holds_alternative<Send>(op.work)) std::tie(s.start, s.end) = runs[i].sends[sends++];
-        const bool waits = std::holds_alternative<Receive>(op.work) || std::holds_alternative<Wait>(op.work);
+    });
+    for (std::size_t l = 0; l < bytes.size() && options_.keep_spans; ++l) {
+      if (bytes[l] > 0) out.links.push_back({LinkId(l), bytes[l]});
+    }
+    sort_spans(out.spans);
+    for (LinkHistory& h : out.link_history) {
+      std::stable_sort(h.segments.begin(), h.segments.end(),
+                       [](const LinkSegment& a, const LinkSegment& b) { return a.start < b.start; });
+    }
+  }
+
+  /// Returns what is to be added to an index of a repeat.
+  static std::int32_t add_repeats(const Timeline& alone, SimTime begin, Timeline& out) {
+    const auto before = static_cast<std::int32_t>(out.repeats.size());
+    for (TimelineRepeat r : alone.repeats) {
+      r.start += begin;
+      if (r.parent >= 0) r.parent += before;
+      out.repeats.push_back(r);
+    }
+    return before;
+  }
+
+  void add_spans(std::size_t stage, std::size_t segment, const SegmentRun& run, std::int32_t repeats,
+                 Timeline& out) const {
+    const RankId rank(static_cast<std::int32_t>(static_cast<std::int64_t>(stage) * program_.ranks_per_stage()));
+    std::size_t sends = 0;
+    for (TimelineSpan s : alone_[machine(stage)][segment].spans) {
+      if (s.rank != RankId(0)) continue;
+      s.rank = rank;
+      s.start += run.begin;
+      s.end += run.begin;
+      const Operation& op = operation_of(s);
+      if (std::holds_alternative<Send>(op.work)) std::tie(s.start, s.end) = run.sends[sends++];
+      const bool waits = std::holds_alternative<Receive>(op.work) || std::holds_alternative<Wait>(op.work);
+      if (s.repeat >= 0) s.repeat += repeats;
+      if (waits && s.end == run.begin && run.reached < run.begin) {
+        s.start = run.reached;
+        s.repeat = -1;  // only its first iteration waits
+      }
+      out.spans.push_back(s);
+    }
+  }
+
+  /// What the watched links carry of one execution of a segment, and of its messages.
+  void add_history(std::size_t stage, std::size_t segment, const SegmentRun& run, std::int32_t repeats,
+                   const StageLinks::OfStage& own, Timeline& out) const {
+    const Timeline& alone = alone_[machine(stage)][segment];
+    for (const StageLinks::Watched::OfStage& w : watched_.by_stage[stage]) {
+      for (LinkSegment s : alone.link_history[w.of_machine].segments) {
+        s.start += run.begin;
+        s.end += run.begin;
         if (s.repeat >= 0) s.repeat += repeats;
-        if (waits && s.end == runs[i].begin && runs[i].reached < runs[i].begin) {
-          s.start = runs[i].reached;
-          s.repeat = -1;  // only its first iteration waits
+        out.link_history[w.of_cluster].segments.push_back(s);
+      }
+    }
+    const std::vector<StageMessage>& messages = stages_.segments[segment].sends;
+    for (std::size_t m = 0; m < messages.size(); ++m) {
+      const auto& shares = own.of_messages.at(messages[m].shift);
+      for (LinkHistory& h : out.link_history) {
+        const auto [start, end] = run.sends[m];
+        for (const auto& [link, share] : shares) {
+          const double bytes = static_cast<double>(messages[m].bytes) * share;
+          if (link == h.link && start < end) h.segments.push_back({start, end, bytes, -1});
         }
-        out.spans.push_back(s);
       }
     }
   }
 
   /// Bytes by link of all traffic inside the stages and of the messages between them.
   std::vector<double> link_bytes() {
-    std::vector<double> bytes(machines_.cluster().topology.links.size(), 0.0);
-    std::vector<OfStage> last;  // of the last stages so far, modulo the period
-    for (std::size_t s = 0; s < stages_.order.size(); ++s) {
-      if (s < machines_of_.size()) {
-        last.push_back({links_of(s), {}});
-      } else {
-        shift(last[s % last.size()]);
-      }
-      OfStage& own = last[s % last.size()];
-      std::map<std::size_t, double> runs;
-      for (const std::size_t i : stages_.order[s]) runs[i] += 1;
-      for (const auto& [i, times] : runs) {
-        for (const LinkUse& use : alone_[machine(s)][i].links)
-          bytes[own.links[use.link.index()].index()] += times * use.bytes;
-        for (const StageMessage& m : stages_.segments[i].sends) {
-          auto& shares = own.of_messages[m.shift];
-          if (shares.empty()) shares = shares_of_message(s, m.shift);
-          for (const auto& [link, share] : shares) bytes[link.index()] += times * static_cast<double>(m.bytes) * share;
-        }
-      }
-    }
+    std::vector<double> bytes = no_bytes();
+    links_.for_each_stage([&](std::size_t s, const StageLinks::OfStage& own) { add_bytes(s, own, bytes); });
     return bytes;
   }
 
-  /// The links of a stage in the whole cluster.
-  struct OfStage {
-    std::vector<LinkId> links;  // by LinkId in its machine
-    /// By the number of stages that a message moves: the parts of it that all ranks together send over each link.
-    std::map<std::int64_t, std::vector<std::pair<LinkId, double>>> of_messages;
-  };
-
-  /// Moves to the stage that is one period after this one.
-  void shift(OfStage& stage) const {
-    const auto& image = *shifted_links(machines_.cluster(), period_ * program_.ranks_per_stage());
-    for (LinkId& link : stage.links) link = link.value() < 0 ? link : LinkId(image[link.index()]);
-    for (auto& [shift, shares] : stage.of_messages) {
-      for (auto& [link, share] : shares) link = LinkId(image[link.index()]);
-    }
+  [[nodiscard]] std::vector<double> no_bytes() const {
+    return std::vector<double>(machines_.cluster().topology.links.size(), 0.0);
   }
 
-  /// The links of one of the first stages in the whole cluster, by LinkId in the sub-cluster of machine(stage).
-  std::vector<LinkId> links_of(std::size_t stage) const {
-    const auto s = static_cast<std::int64_t>(stage);
-    const std::vector<LinkId>& own = machines_.of(count_, s).links;
-    if (machine(stage) == stage) return own;
-    std::vector<LinkId> out = machines_.equivalent(count_, s).links;
-    for (LinkId& link : out) link = link.value() < 0 ? link : own[link.index()];
-    return out;
-  }
-
-  std::vector<std::pair<LinkId, double>> shares_of_message(std::size_t stage, std::int64_t shift) const {
-    const auto from = static_cast<std::int64_t>(stage);
-    const auto to = static_cast<std::int64_t>(stages_.shifted(stage, shift));
-    if (from == to) return {};
-    std::map<LinkId, double> shares;
-    const std::int64_t ranks = program_.ranks_per_stage();
-    for (std::int64_t i = 0; i < ranks; ++i) {
-      const Route route = machines_.cluster().route(RankId(static_cast<std::int32_t>(from * ranks + i)),
-                                                    RankId(static_cast<std::int32_t>(to * ranks + i)));
-      for (const RouteLink& l : route.links) shares[l.link] += l.share;
+  void add_bytes(std::size_t stage, const StageLinks::OfStage& own, std::vector<double>& bytes) const {
+    std::map<std::size_t, double> runs;
+    for (const std::size_t i : stages_.order[stage]) runs[i] += 1;
+    for (const auto& [i, times] : runs) {
+      for (const LinkUse& use : alone_[machine(stage)][i].links)
+        bytes[own.links[use.link.index()].index()] += times * use.bytes;
+      for (const StageMessage& m : stages_.segments[i].sends) {
+        for (const auto& [link, share] : own.of_messages.at(m.shift))
+          bytes[link.index()] += times * static_cast<double>(m.bytes) * share;
+      }
     }
-    return {shares.begin(), shares.end()};
   }
 
   const Program& program_;
@@ -263,8 +253,8 @@ class StageSimulator {
   Program local_;  // of one stage's ranks, with the sequence of the segment that is simulated
   std::int64_t count_;
   bool shares_nodes_;
-  std::int64_t period_;                   // a segment takes the same time on stages that are equal modulo this
-  std::vector<std::size_t> machines_of_;  // machine() of the stages below the period
+  StageLinks links_;
+  StageLinks::Watched watched_;
   std::map<std::size_t, std::shared_ptr<const SymmetricView>> views_;  // simulated_view(), by stage
   std::vector<std::vector<Timeline>> alone_;                           // by stage and segment
   std::vector<std::vector<SegmentTimes>> times_;
@@ -274,6 +264,11 @@ class StageSimulator {
 
 Timeline simulate_stages(const Program& program, StageClusters& machines, const SimulateOptions& options) {
   return StageSimulator(program, machines, options).run();
+}
+
+Timeline simulate(const Program& program, StageClusters& machines, const SimulateOptions& options) {
+  return program.stages.size() == 1 ? simulate(program, machines.cluster(), options)
+                                    : simulate_stages(program, machines, options);
 }
 
 }  // namespace moeplan::sim

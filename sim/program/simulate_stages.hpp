@@ -28,4 +28,7 @@ namespace moeplan::sim {
 [[nodiscard]] Timeline simulate_stages(const Program& program, StageClusters& machines,
                                        const SimulateOptions& options = {});
 
+/// Simulates a pipeline from its segments, and a Program of one stage as it is.
+[[nodiscard]] Timeline simulate(const Program& program, StageClusters& machines, const SimulateOptions& options = {});
+
 }  // namespace moeplan::sim

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "model/analysis/critical_path.hpp"
+#include "model/analysis/link_rates.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/search/place_experts.hpp"
 #include "sim/program/simulate.hpp"
@@ -154,6 +155,35 @@ TEST_CASE("Every rank's time is that of its classes and what it is idle, simulat
     CHECK(is_accounted_for(r.program, simulate_stages(r.program, machines)));
   }
   CHECK(placed > 10);
+}
+
+TEST_CASE("links of pipelines that are composed of segments carry over time what they carry in all") {
+  Random random(7);
+  std::size_t with_messages = 0;
+  for (int i = 0; i < 60; ++i) {
+    const RandomPipeline r = random_pipeline(random);
+    CAPTURE(i, dump(r.numbers, r.candidate));
+    StageClusters machines(r.small.cluster);
+    SimulateOptions watching;
+    for (std::size_t l = 0; l < r.small.cluster.topology.links.size(); ++l) watching.watch.emplace_back(l);
+    const Timeline t = simulate_stages(r.program, machines, watching);
+    std::map<LinkId, double> carried;
+    for (const LinkUse& u : t.links) carried[u.link] = u.bytes;
+    REQUIRE(t.link_history.size() == watching.watch.size());
+    for (const LinkHistory& h : t.link_history) {
+      const std::vector<RatePoint> rates = link_rates(t, h);
+      double bytes = 0;
+      for (std::size_t k = 0; k + 1 < rates.size(); ++k)
+        bytes += (rates[k].rate * (rates[k + 1].time - rates[k].time).seconds()).value();
+      CHECK(bytes == Approx(carried[h.link]).epsilon(1e-6).margin(1e-6));
+      CHECK((rates.empty() || rates.back().rate == BytesPerSecond(0)));
+    }
+    Timeline unwatched = t;
+    unwatched.link_history.clear();
+    CHECK(unwatched == simulate_stages(r.program, machines));
+    if (r.candidate.degrees.pp > 1) ++with_messages;
+  }
+  CHECK(with_messages > 20);
 }
 
 }  // namespace moeplan::tests::random_plans_test

@@ -135,14 +135,15 @@ TEST_CASE("where one rank is simulated for all, links have the same history") {
     CHECK(busiest.size() <= 8);
     // Each rank's NIC has a link out of the GPU, into the switch, and both back.
     CHECK(busiest[0].equivalent % 8 == 0);
-    const std::vector<LinkTrack> tracks = busiest_link_tracks(p, cluster, one);
+    StageClusters machines(cluster);
+    const std::vector<LinkTrack> tracks = busiest_link_tracks(p, machines, one);
     REQUIRE(tracks.size() == busiest.size());
     INFO(tracks[0].name);
     CHECK(tracks[0].name.find("12.50 GB/s, ") != std::string::npos);
     CHECK(tracks[0].name.find("equivalent links)") != std::string::npos);
     CHECK(integral(tracks[0].rates) == Approx(bytes_on(one, busiest[0].link)));
-    CHECK(busiest_link_tracks(p, cluster, one, 1).size() == 1);
-    CHECK(busiest_link_tracks(p, cluster, Timeline{}).empty());
+    CHECK(busiest_link_tracks(p, machines, one, 1).size() == 1);
+    CHECK(busiest_link_tracks(p, machines, Timeline{}).empty());
   }
 }
 

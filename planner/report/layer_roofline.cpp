@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "model/base/in_parallel.hpp"
 #include "model/costs/memory.hpp"
 #include "planner/layer/block_builder.hpp"
 #include "planner/layer/moe_parts.hpp"
@@ -11,11 +12,20 @@
 #include "planner/lowering/feasibility.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/plan/plan.hpp"
+#include "sim/flows/rank_classes.hpp"
 #include "sim/program/simulate.hpp"
 
 namespace moeplan::planner {
 
 namespace {
+
+/// assumed: where all ranks differ, a layer whose exchanges have more flows between ranks takes seconds.
+constexpr std::int64_t kMostFlows = 50'000;
+
+/// The flows of one exchange, in all of its chunks.
+std::int64_t exchange_flows(const Candidate& c) {
+  return c.pipeline_degree * c.degrees.ranks_per_stage() * (c.degrees.ep * c.degrees.esp - 1);
+}
 
 /// Appends an all-reduce of the gradients of `parameters` weights on every rank, once the last gradient is available.
 void all_reduce_gradients(Program& program, double parameters) {
@@ -70,30 +80,47 @@ class Points {
     add("data parallelism", with(1, 1));
     add("model parallelism", with(1, ranks));
     for (const auto& schedule : schedules()) {
-      if (plain.schedule != *schedule) add_fastest(*schedule, experts);
+      if (plain.schedule != *schedule) add_in_chunks(*schedule, experts);
     }
-    return std::move(points_);
+    return fastest();
   }
 
  private:
-  void add(const std::string& name, const Candidate& c) {
-    if (std::optional<LayerPoint> p = point(name, c)) points_.push_back(std::move(*p));
-  }
+  struct Variant {
+    std::string name;
+    Candidate candidate;
+    std::size_t point;  // variants of one point differ in their number of chunks
+  };
 
-  /// Adds the schedule with its fastest number of chunks.
-  void add_fastest(const Schedule& schedule, Candidate c) {
+  void add(const std::string& name, const Candidate& c) { variants_.push_back({name, c, points_++}); }
+
+  void add_in_chunks(const Schedule& schedule, Candidate c) {
     c.schedule = schedule;
-    std::optional<LayerPoint> best;
     for (const std::int64_t chunks : {1, 2, 4, 8}) {
       c.pipeline_degree = chunks;
-      std::optional<LayerPoint> p =
-          point(chunks == 1 ? std::string(schedule.name()) : fmt::format("{}, {} chunks", schedule.name(), chunks), c);
-      if (p && (!best || p->makespan < best->makespan)) best = std::move(p);
+      const std::string name(schedule.name());
+      variants_.push_back({chunks == 1 ? name : fmt::format("{}, {} chunks", name, chunks), c, points_});
     }
-    if (best) points_.push_back(std::move(*best));
+    ++points_;
   }
 
-  std::optional<LayerPoint> point(const std::string& name, const Candidate& c) {
+  /// Of each point the fastest variant that can run.
+  std::vector<LayerPoint> fastest() const {
+    std::vector<std::optional<LayerPoint>> all(variants_.size()), best(points_);
+    in_parallel(all.size(), threads_or_cores(0),
+                [&](std::size_t i) { all[i] = point(variants_[i].name, variants_[i].candidate); });
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      std::optional<LayerPoint>& known = best[variants_[i].point];
+      if (all[i] && (!known || all[i]->makespan < known->makespan)) known = std::move(all[i]);
+    }
+    std::vector<LayerPoint> out;
+    for (std::optional<LayerPoint>& p : best) {
+      if (p) out.push_back(std::move(*p));
+    }
+    return out;
+  }
+
+  std::optional<LayerPoint> point(const std::string& name, const Candidate& c) const {
     Workload one = workload_;  // one microbatch per replica
     one.global_batch = c.degrees.dp * c.micro_batch;
     if (infeasibility(model_, one, c, problem_.ranks_per_node())) return std::nullopt;
@@ -107,7 +134,10 @@ class Points {
     if (workload_.mode == Mode::Train && replicates_experts) {
       all_reduce_gradients(program, layer_parameters(model_, layer_, c.degrees).expert);
     }
-    const Timeline timeline = sim::simulate(program, first_stage_, {.keep_spans = true});
+    const auto symmetry = sim::simulated_view(program, first_stage_);
+    if (!symmetry && exchange_flows(c) > kMostFlows && c != plan_) return std::nullopt;
+    const Timeline timeline =
+        sim::simulate(program, first_stage_, {.use_symmetry = symmetry != nullptr, .symmetry = symmetry});
     return LayerPoint{name, c, timeline.makespan,
                       ddl_roofline(program, timeline.makespan, binding_rank(rank_times(program, timeline)))};
   }
@@ -118,7 +148,8 @@ class Points {
   const Workload& workload_;
   const Cluster& first_stage_;
   Candidate plan_;
-  std::vector<LayerPoint> points_;
+  std::vector<Variant> variants_;
+  std::size_t points_ = 0;
 };
 
 }  // namespace

@@ -36,7 +36,8 @@ struct LayerPoint {
 ///   a schedule           every other one that can run on the degrees of expert parallelism, with the fastest number of
 ///                        chunks out of 1, 2, 4 and 8
 ///
-/// Variants that cannot run are omitted. The result is empty for a model without MoE layers.
+/// Variants that cannot run are omitted, and those of which all ranks differ and exchange so much that a simulation
+/// would take long. The result is empty for a model without MoE layers.
 [[nodiscard]] std::vector<LayerPoint> layer_roofline(const Problem& problem, const Candidate& plan);
 
 }  // namespace moeplan::planner

@@ -142,6 +142,45 @@ TEST_CASE("Data parallelism sends alpha H / B times what model parallelism does,
   CHECK(data / tensor == Approx(alpha_H / B / (5.0 / 4)).epsilon(0.05));
 }
 
+TEST_CASE("A layer of a pipeline's stage is what it is without the other stages") {
+  tests::SmallCase c = four_experts();
+  c.nodes = 2;
+  const tests::Small both = tests::small(c);
+  Candidate plan = expert_parallel();
+  plan.degrees.pp = 2;
+  const std::vector<LayerPoint> of_stage = points_of(both, plan);
+  const std::vector<LayerPoint> alone = points_of(tests::small(four_experts()), expert_parallel());
+  REQUIRE(of_stage.size() == alone.size());
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    CAPTURE(alone[i].name);
+    CHECK(of_stage[i].name == alone[i].name);
+    CHECK(of_stage[i].makespan == alone[i].makespan);
+  }
+}
+
+TEST_CASE("Points of very many ranks that all differ are left out, but for the plan itself") {
+  tests::SmallCase c = four_experts();
+  c.nodes = 32;
+  c.gpus_per_node = 8;
+  c.experts = 256;
+  c.sequence = 64;
+  c.global_batch = 256;
+  c.routing = "{shape: zipf, sampled: true, seed: 1}";
+  const tests::Small skewed = tests::small(c);
+  c.routing = "{shape: uniform}";
+  const tests::Small even = tests::small(c);
+  Candidate plan;
+  plan.degrees = {.dp = 256, .edp = 8, .ep = 32};
+  const auto has = [](const std::vector<LayerPoint>& points, const std::string& name) {
+    return std::any_of(points.begin(), points.end(), [&](const LayerPoint& p) { return p.name == name; });
+  };
+  CHECK(has(points_of(even, plan), "expert parallelism"));
+  const std::vector<LayerPoint> points = points_of(skewed, plan);
+  CHECK(has(points, "this plan"));
+  CHECK(has(points, "data parallelism"));
+  CHECK_FALSE(has(points, "expert parallelism"));
+}
+
 TEST_CASE("A model without MoE layers has no points") {
   tests::Small s = tests::small(four_experts());
   s.model.layers.pop_back();

@@ -29,6 +29,7 @@
 #include "planner/plan/inputs.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/search/place_experts.hpp"
+#include "sim/program/simulate_stages.hpp"
 
 namespace {
 
@@ -129,7 +130,7 @@ class Blocks {
     c.placement = strategy.name();
     c.expert_places.assign(static_cast<std::size_t>(blocks), placement);
     const Program program = lower_iteration(model, w, c, m_.cluster.ranks_per_node());
-    return simulated(program, machines_, /*keep_spans=*/false).makespan.seconds().value();
+    return sim::simulate(program, machines_, {.keep_spans = false}).makespan.seconds().value();
   }
 
   const Machine& m_;

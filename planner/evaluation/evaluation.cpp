@@ -34,7 +34,7 @@ bool fits(const Problem& problem, const Program& program, const EvaluationOption
 /// The makespan of a candidate's Program, whose Timeline may be kept.
 SimTime makespan_of(const Problem& problem, const Candidate& candidate, const Program& program) {
   KeptTimelines& kept = problem.kept_timelines();
-  Timeline timeline = simulated(program, problem.stage_clusters(), /*keep_spans=*/kept.keeps_any());
+  Timeline timeline = sim::simulate(program, problem.stage_clusters(), {.keep_spans = kept.keeps_any()});
   const SimTime makespan = timeline.makespan;
   kept.offer(candidate, std::move(timeline));
   return makespan;
@@ -43,7 +43,7 @@ SimTime makespan_of(const Problem& problem, const Candidate& candidate, const Pr
 /// The Timeline of a candidate's Program with all spans, simulated if it was not kept.
 Timeline timeline_of(const Problem& problem, const Candidate& candidate, const Program& program) {
   if (std::optional<Timeline> kept = problem.kept_timelines().take(candidate)) return std::move(*kept);
-  return simulated(program, problem.stage_clusters(), /*keep_spans=*/true);
+  return sim::simulate(program, problem.stage_clusters());
 }
 
 /// Depth::Memory and Depth::Extrapolation.
@@ -142,10 +142,6 @@ Prediction predict(const Problem& problem, const Candidate& candidate) {
           .model_flops_utilization = rate.model_flops_utilization,
           .program = std::move(e.program),
           .timeline = std::move(e.timeline)};
-}
-
-Timeline simulated(const Program& program, StageClusters& machines, bool keep_spans) {
-  return sim::simulate(program, machines, {.keep_spans = keep_spans});
 }
 
 namespace {

@@ -120,10 +120,6 @@ struct Prediction {
 /// evaluate() to its full depth, whether or not the candidate fits in memory. `infeasibility()` must be none.
 [[nodiscard]] Prediction predict(const Problem& problem, const Candidate& candidate);
 
-/// The Timeline of a Program. A single stage is simulated directly, several stages by their segments
-/// (sim/simulate_stages.hpp).
-[[nodiscard]] Timeline simulated(const Program& program, StageClusters& machines, bool keep_spans);
-
 /// The memory that an iteration of the candidate needs on the fullest rank of each stage, and on its fullest rank; with
 /// `ranks`, on these ranks of each stage.
 [[nodiscard]] std::vector<MemoryUse> iteration_memory_by_stage(const Problem& problem, const Candidate& candidate,

@@ -6,6 +6,7 @@
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/lowering/migration_program.hpp"
 #include "planner/placement/slots.hpp"
+#include "sim/program/simulate_stages.hpp"
 
 namespace moeplan::planner {
 
@@ -101,7 +102,7 @@ class Question {
   Seconds migration_of(const Candidate& c) {
     const Program moving = migration_program(model_, workload_, c, /*from=*/{}, problem_.ranks_per_node());
     if (moving.blocks.empty()) return Seconds(0);
-    return simulated(moving, problem_.stage_clusters(), /*keep_spans=*/false).makespan.seconds();
+    return sim::simulate(moving, problem_.stage_clusters(), {.keep_spans = false}).makespan.seconds();
   }
 
   /// Sets the closed forms of the layer whose loads are least even with contiguous experts.

@@ -6,6 +6,7 @@
 #include "model/collectives/collective_models.hpp"
 #include "model/operators/reference_rates.hpp"
 #include "planner/plan/plan.hpp"
+#include "sim/program/simulate_stages.hpp"
 
 namespace moeplan::planner {
 
@@ -133,7 +134,7 @@ std::vector<Sensitivity> sensitivities(const Program& program, const Cluster& cl
   const auto makespan_with = [&](const ResourceInfo& r) {
     const Cluster changed = scaled(cluster, r.resource, r.factor);
     StageClusters machines(changed);
-    return simulated(program, machines, /*keep_spans=*/false).makespan;
+    return sim::simulate(program, machines, {.keep_spans = false}).makespan;
   };
   const auto at_once = static_cast<std::size_t>(threads_or_cores(0));
   std::vector<Sensitivity> out;

@@ -7,17 +7,17 @@
 namespace moeplan::sim {
 
 StageLinks::StageLinks(const StageSegments& stages, StageClusters& machines, std::int64_t ranks_per_stage,
-                       bool for_each)
-    : stages_(stages), machines_(machines), ranks_(ranks_per_stage), period_(period(for_each)) {
+                       bool are_asked_for)
+    : stages_(stages), machines_(machines), ranks_(ranks_per_stage), period_(period(are_asked_for)) {
   for (std::int64_t s = 0; s < period_; ++s)
     machines_of_.push_back(static_cast<std::size_t>(machines_.equivalent(count(), s).stage));
 }
 
 /// The period of equivalent stages; the number of stages if it is not known which links of two of them correspond, but
 /// these are asked for.
-std::int64_t StageLinks::period(bool for_each) const {
+std::int64_t StageLinks::period(bool are_asked_for) const {
   const std::int64_t period = machines_.period(count());
-  if (!for_each || period == count()) return period;
+  if (!are_asked_for || period == count()) return period;
   return shifted_links(machines_.cluster(), period * ranks_) ? period : count();
 }
 

@@ -21,9 +21,9 @@ class StageLinks {
     std::map<std::int64_t, std::vector<std::pair<LinkId, double>>> of_messages;
   };
 
-  /// The arguments must outlive this. Without `for_each` stages are equivalent also where it is not known which links
-  /// of two of them correspond.
-  StageLinks(const StageSegments& stages, StageClusters& machines, std::int64_t ranks_per_stage, bool for_each);
+  /// The arguments must outlive this. Unless links are asked for (`for_each_stage`, `watched`), stages are equivalent
+  /// also where it is not known which links of two of them correspond.
+  StageLinks(const StageSegments& stages, StageClusters& machines, std::int64_t ranks_per_stage, bool are_asked_for);
 
   /// The stage on whose sub-cluster what happens inside `stage` is simulated: the first one that is equivalent.
   [[nodiscard]] std::size_t machine(std::size_t stage) const { return machines_of_[stage % machines_of_.size()]; }
@@ -56,7 +56,7 @@ class StageLinks {
 
  private:
   [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(stages_.order.size()); }
-  [[nodiscard]] std::int64_t period(bool for_each) const;
+  [[nodiscard]] std::int64_t period(bool are_asked_for) const;
   [[nodiscard]] std::vector<LinkId> links_of(std::size_t stage) const;
   void shift(OfStage& stage) const;
   void add_messages(std::size_t stage, const Segment& segment, OfStage& own) const;

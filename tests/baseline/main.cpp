@@ -20,6 +20,7 @@
 #include "planner/layer/schedule.hpp"
 #include "planner/lowering/ordered.hpp"
 #include "planner/placement/strategies/strategy.hpp"
+#include "sim/program/simulate_stages.hpp"
 #include "tests/baseline/program_text.hpp"
 #include "tests/baseline/random_plan.hpp"
 
@@ -69,7 +70,7 @@ Predicted predicted(const RandomPlan& plan) {
   line("runtime", runtime.value());
   if (host > Bytes(0)) line("host", host.value());
   fmt::format_to(std::back_inserter(text), "stage {}\n", stage);
-  const SimTime makespan = simulated(program, machines, /*keep_spans=*/false).makespan;
+  const SimTime makespan = sim::simulate(program, machines, {.keep_spans = false}).makespan;
   fmt::format_to(std::back_inserter(text), "makespan {}\n", makespan.picoseconds());
   return {std::move(program), "bound by " + bound_by + "\n", std::move(text)};
 }

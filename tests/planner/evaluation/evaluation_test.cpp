@@ -8,7 +8,7 @@
 #include "model/costs/model_flops.hpp"
 #include "model/program/stage_segments.hpp"
 #include "planner/lowering/lower.hpp"
-#include "sim/program/simulate.hpp"
+#include "sim/program/simulate_stages.hpp"
 #include "tests/support/small_cases.hpp"
 
 namespace moeplan::tests::evaluation_test {
@@ -194,8 +194,8 @@ TEST_CASE("Stages that straddle nodes are simulated once for each of their posit
   const Program program = lower_iteration(s.model, s.workload, c, s.cluster.ranks_per_node());
   StageClusters machines(s.cluster);
   REQUIRE(machines.period(6) == 3);
-  const Timeline with_spans = simulated(program, machines, true);
-  CHECK(simulated(program, machines, false).makespan == with_spans.makespan);
+  const Timeline with_spans = sim::simulate(program, machines);
+  CHECK(sim::simulate(program, machines, {.keep_spans = false}).makespan == with_spans.makespan);
 
   Small apart = small(small_case);
   apart.cluster.natural_boundaries.clear();  // no symmetry is known
@@ -210,7 +210,7 @@ TEST_CASE("Stages that straddle nodes are simulated once for each of their posit
     };
     CHECK(makespan(3) == makespan(0));
   }
-  const Timeline each = simulated(program, all_machines, true);
+  const Timeline each = sim::simulate(program, all_machines);
   CHECK(each.makespan == with_spans.makespan);
   REQUIRE(each.spans.size() == with_spans.spans.size());
   for (std::size_t i = 0; i < each.spans.size(); ++i) CHECK(each.spans[i].end == with_spans.spans[i].end);

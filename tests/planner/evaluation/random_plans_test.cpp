@@ -90,7 +90,7 @@ TEST_CASE("No pipeline of two hundred random ones is faster than its lower bound
     const Estimate bound = estimate(r.program, machines);
     const double least = bound.lower_bound.value() * (1 - 1e-9);
     const SimTime whole = simulate(r.program, r.small.cluster, {.keep_spans = false}).makespan;
-    const SimTime composed = simulated(r.program, machines, /*keep_spans=*/false).makespan;
+    const SimTime composed = sim::simulate(r.program, machines, {.keep_spans = false}).makespan;
     if (whole.seconds().value() < least || composed.seconds().value() < least) {
       FAIL_CHECK(whole.seconds().value() << " s or " << composed.seconds().value() << " s is below the bound "
                                          << bound.lower_bound.value() << " s by " << bound.bound_by << " of\n"
@@ -105,8 +105,8 @@ TEST_CASE("Without pipeline stages nothing is composed, and with them their time
   for (int i = 0; i < 60; ++i) {
     const RandomPipeline r = random_pipeline(random);
     StageClusters machines(r.small.cluster);
-    const SimTime bare = simulated(r.program, machines, /*keep_spans=*/false).makespan;
-    const Timeline kept = simulated(r.program, machines, /*keep_spans=*/true);
+    const SimTime bare = sim::simulate(r.program, machines, {.keep_spans = false}).makespan;
+    const Timeline kept = sim::simulate(r.program, machines);
     const auto apart = static_cast<double>((kept.makespan - bare).picoseconds());
     CAPTURE(dump(r.numbers, r.candidate));
     CHECK(std::abs(apart) <= 1e-9 * static_cast<double>(bare.picoseconds()));

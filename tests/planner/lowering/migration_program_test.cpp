@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "planner/placement/layer_time.hpp"
+#include "sim/program/simulate_stages.hpp"
 #include "tests/support/small_cases.hpp"
 
 namespace moeplan::tests::migration_program_test {
@@ -34,7 +35,8 @@ Candidate placed(const Degrees& degrees, std::vector<std::int64_t> homes) {
 
 Seconds time_of(const Small& s, const Candidate& c, const std::vector<Placement>& from = {}) {
   StageClusters machines(s.cluster);
-  return simulated(migration_program(s.model, s.workload, c, from, 4), machines, false).makespan.seconds();
+  return sim::simulate(migration_program(s.model, s.workload, c, from, 4), machines, {.keep_spans = false})
+      .makespan.seconds();
 }
 
 constexpr double kParameters = 3.0 * 256 * 2048;       // of an expert: gated

@@ -112,7 +112,7 @@ TEST_CASE("Copies that keep up with a block take no time, and others as long as 
   const auto makespan = [&](double bandwidth) {
     s.cluster.gpu.host_bandwidth = BytesPerSecond(bandwidth);
     StageClusters clusters(s.cluster);
-    return simulated(iteration(s, candidate()), clusters, /*keep_spans=*/false).makespan.seconds().value();
+    return sim::simulate(iteration(s, candidate()), clusters, {.keep_spans = false}).makespan.seconds().value();
   };
   const double on_gpu = makespan(1e9);
   s.workload.offload = {OffloadModule::ExpertFc1, OffloadModule::CoreAttention};

@@ -5,6 +5,7 @@
 
 #include "planner/lowering/lower.hpp"
 #include "planner/plan/plan.hpp"
+#include "sim/program/simulate_stages.hpp"
 #include "tests/support/small_cases.hpp"
 
 namespace moeplan::tests::ordered_test {
@@ -35,7 +36,7 @@ Candidate candidate_of(std::int64_t pp) {
 
 SimTime makespan_of(const Small& s, const Program& program) {
   StageClusters machines(s.cluster);
-  return simulated(program, machines, /*keep_spans=*/false).makespan;
+  return sim::simulate(program, machines, {.keep_spans = false}).makespan;
 }
 
 std::vector<std::string> sorted_names(const Block& block) {

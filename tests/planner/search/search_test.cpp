@@ -9,7 +9,7 @@
 #include "planner/lowering/lower.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/search/layer_search.hpp"
-#include "sim/program/simulate.hpp"
+#include "sim/program/simulate_stages.hpp"
 #include "tests/support/checks.hpp"
 #include "tests/support/small_cases.hpp"
 #include "tests/support/spec_files.hpp"
@@ -102,7 +102,8 @@ std::vector<Candidate> all_on_four_gpus(const Small& s, bool interleaved = false
 
 SimTime simulated(const Small& s, const Candidate& c) {
   StageClusters machines(s.cluster);
-  return planner::simulated(lower_iteration(s.model, s.workload, c, s.cluster.ranks_per_node()), machines, false)
+  return sim::simulate(lower_iteration(s.model, s.workload, c, s.cluster.ranks_per_node()), machines,
+                       {.keep_spans = false})
       .makespan;
 }
 
@@ -441,7 +442,7 @@ TEST_CASE("a pipeline over several leaf switches takes the same time with its sp
   const Program program = lower_iteration(model, workload, c, cluster.ranks_per_node());
   StageClusters machines(cluster);
   CHECK(machines.are_equivalent(4));
-  CHECK(planner::simulated(program, machines, true).makespan == planner::simulated(program, machines, false).makespan);
+  CHECK(sim::simulate(program, machines).makespan == sim::simulate(program, machines, {.keep_spans = false}).makespan);
 }
 
 }  // namespace moeplan::tests::search_test

@@ -47,7 +47,7 @@ bool is_megatron(const std::string& stack) {
 
 /// The n of Megatron-Core 0.n in a container of NeMo, "25.05": those of 2024 by its pages of software component
 /// versions, and one release more in each later one.
-std::optional<int> core_version_of_nemo(std::string_view container) {
+int core_version_of_nemo(std::string_view container) {
   constexpr std::array<std::pair<std::string_view, int>, 8> kReleases{{{"24.05", 7},
                                                                        {"24.07", 8},
                                                                        {"24.09", 9},
@@ -56,23 +56,24 @@ std::optional<int> core_version_of_nemo(std::string_view container) {
                                                                        {"25.04", 12},
                                                                        {"25.07", 13},
                                                                        {"25.09", 14}}};
-  if (container.size() < 5 || container[2] != '.') return std::nullopt;
-  std::optional<int> version;
+  if (container.size() < 5 || container[2] != '.') return kLatestCore;
+  int version = kReleases.front().second;  // or older, with as little
   for (const auto& [first, core] : kReleases) {
     if (container.substr(0, 5) >= first) version = core;
   }
   return version;
 }
 
-/// The n of Megatron-Core 0.n, if the stack names it: "Megatron-Core 0.10", "Megatron-LM (MCore v0.9)", "NeMo 24.12".
-std::optional<int> core_version(const std::string& stack) {
+/// The n of Megatron-Core 0.n, if the stack names it: "Megatron-Core 0.10", "Megatron-LM (MCore v0.9)", "NeMo 24.12";
+/// else the latest.
+int core_version(const std::string& stack) {
   constexpr std::string_view kNemo = "NeMo ";
   if (stack.starts_with(kNemo)) return core_version_of_nemo(std::string_view(stack).substr(kNemo.size()));
   const std::size_t core = stack.find("Core"), zero = core == std::string::npos ? core : stack.find("0.", core);
-  if (zero == std::string::npos || stack.find_first_not_of("Core v", core) != zero) return std::nullopt;
+  if (zero == std::string::npos || stack.find_first_not_of("Core v", core) != zero) return kLatestCore;
   int version = 0;
   const char* const begin = stack.data() + zero + 2;
-  if (std::from_chars(begin, stack.data() + stack.size(), version).ptr == begin) return std::nullopt;
+  if (std::from_chars(begin, stack.data() + stack.size(), version).ptr == begin) return kLatestCore;
   return version;
 }
 
@@ -89,13 +90,12 @@ Fusions usual_fusions(const RunRow& row, bool captures_dropless_experts) {
   if (row.pytorch_modules == "compiled") return moeplan::usual_fusions(PyTorchModules::Compiled);
   if (is_megatron(row.stack) && captures_dropless_experts) out.add(Fusion::GroupedMlp);
   if (contains(row.stack, "Megatron") && !contains(row.stack, "Bridge") && !is_primus) out.remove(Fusion::CrossEntropy);
-  if (const auto core = core_version(row.stack)) {
-    if (*core < 11) {
-      out.remove(Fusion::Permute);
-      out.remove(Fusion::CrossEntropy);
-    }
-    if (*core < 14) out.remove(Fusion::Router);
+  const int core = core_version(row.stack);
+  if (core < 11) {
+    out.remove(Fusion::Permute);
+    out.remove(Fusion::CrossEntropy);
   }
+  if (core < 14) out.remove(Fusion::Router);
   return out;
 }
 
@@ -233,7 +233,7 @@ class Mapping {
     document.set("zero_stage", Node::integer(value("zero", row_.zero, 1)));
     // Megatron-FSDP's guide and its example job reduce gradients in bf16 (--grad-reduce-in-bf16). Before Megatron-Core
     // 0.12, which brought it, there was PyTorch's, with gradients as without it.
-    const int core = core_version(row_.stack).value_or(kLatestCore);
+    const int core = core_version(row_.stack);
     const bool reduces_in_bf16 = is_bridge || (is_megatron(row_.stack) && row_.zero == 3 && core >= 12);
     document.set("gradient_dtype",
                  Node::text(value("gradient_dtype", row_.gradient_dtype, reduces_in_bf16 ? "bf16" : "fp32")));

@@ -95,6 +95,7 @@ TEST_CASE("A container of NeMo has its release of Megatron-Core") {
   };
   CHECK_FALSE(workload("NeMo 24.12").fusions.has(Fusion::Permute));
   CHECK_FALSE(workload("NeMo 24.12").fusions.has(Fusion::CrossEntropy));
+  CHECK_FALSE(workload("NeMo 24.01").fusions.has(Fusion::Permute));
   CHECK(workload("NeMo 25.02").fusions.has(Fusion::Permute));
   CHECK_FALSE(workload("NeMo 25.08, dev").fusions.has(Fusion::Router));
   CHECK(workload("NeMo 25.09").fusions.has(Fusion::Router));

@@ -3,52 +3,18 @@
 #include <algorithm>
 #include <cassert>
 #include <numeric>
-#include <set>
 #include <utility>
 
 #include "model/costs/block_price.hpp"
 #include "model/costs/compute.hpp"
 #include "planner/candidate/pipeline_tasks.hpp"
+#include "planner/evaluation/least_exchange.hpp"
 #include "planner/lowering/blocks/launches.hpp"
 #include "planner/lowering/part_passes.hpp"
 
 namespace moeplan::planner {
 
 namespace {
-
-bool belongs_to_exchange(const Operation& operation) {
-  switch (operation.op_class) {
-    case OpClass::Dispatch:
-    case OpClass::Combine:
-    case OpClass::ExpertSharding:
-    case OpClass::Codec:
-    case OpClass::Permute: return true;
-    default: return false;
-  }
-}
-
-/// Removes operations; the remaining ones inherit their dependencies.
-template <class Omitted>
-void leave_out(Block& block, Omitted is_omitted) {
-  std::vector<std::set<std::int32_t>> waits_for(block.operations.size());  // by old index: the new indices
-  std::vector<Operation> kept;
-  for (std::size_t i = 0; i < block.operations.size(); ++i) {
-    Operation& operation = block.operations[i];
-    std::set<std::int32_t> after;
-    for (const std::int32_t before : operation.after) {
-      const auto& of = waits_for[static_cast<std::size_t>(before)];
-      after.insert(of.begin(), of.end());
-    }
-    if (is_omitted(operation)) {
-      waits_for[i] = std::move(after);
-      continue;
-    }
-    waits_for[i] = {static_cast<std::int32_t>(kept.size())};
-    operation.after.assign(after.begin(), after.end());
-    kept.push_back(std::move(operation));
-  }
-  block.operations = std::move(kept);
-}
 
 SubCluster without_waves(const Cluster& cluster) {
   SubCluster out = sub_cluster(cluster, 0, cluster.world_size());
@@ -126,30 +92,6 @@ bool has_equal_ranks(const Workload& workload) {
 
 }  // namespace
 
-Candidate with_least_exchange(Candidate candidate) {
-  const auto exchange_least = [](auto& strategy) {
-    if (is_searched(*strategy.all_to_all)) strategy.all_to_all = "linear";
-    strategy.pipeline_degree = 1;
-    strategy.codec = {};
-  };
-  exchange_least(candidate);
-  std::for_each(candidate.runs.begin(), candidate.runs.end(), exchange_least);
-  return candidate;
-}
-
-Program without_exchange(Program program, const Workload& workload) {
-  for (Block& block : program.blocks) {
-    const std::int64_t before = launched_operations(block, workload);
-    leave_out(block, belongs_to_exchange);
-    // Chunks of an operation may count less than the whole by some thousandths, and the sum is rounded.
-    const std::int64_t uncertain = launched_operations(block, workload) < before ? 1 : 0;
-    for (Operation& operation : block.operations) {
-      if (auto* launches = std::get_if<Launches>(&operation.work)) launches->operations -= uncertain;
-    }
-  }
-  return program;
-}
-
 CommonWork::CommonWork(const Problem& problem)
     : problem_(problem),
       without_experts_(without_experts(problem.model())),
@@ -200,13 +142,13 @@ CommonWork::Passes CommonWork::priced(LoweredPasses lowered, Priced operations) 
   if (operations != Priced::All) {
     for (Block& block : program.blocks) leave_out(block, is_omitted);
   }
-  return priced_by_first_rank(program, lowered, machines_);
+  return priced_by_first_rank(program, lowered,
+                              machines_.first_of(problem_.cluster().world_size() / program.world_size));
 }
 
 /// `blocks` are those of the Program.
 CommonWork::Passes CommonWork::priced_by_first_rank(const Program& program, const LoweredPasses& blocks,
-                                                    StageClusters& machines) const {
-  const Cluster& ranks = machines.first_of(problem_.cluster().world_size() / program.world_size);
+                                                    const Cluster& ranks) const {
   BlockPricer pricer(program, ranks, PricedRanks::First);
   const auto sums = [&](const std::vector<BlockId>& units) {
     std::vector<double> before{0.0};
@@ -266,15 +208,22 @@ CommonWork::Passes CommonWork::with_moe_units(const Passes& dense, const Passes&
   return {.forward = merged(dense.forward, of_moe.forward), .backward = merged(dense.backward, of_moe.backward)};
 }
 
-/// With the candidate's exchange, on the ranks and links of the first stage.
-const CommonWork::Passes& CommonWork::own_passes(const Candidate& candidate) {
+/// With the candidate's exchange, on the ranks and links of a stage.
+const CommonWork::Passes& CommonWork::own_passes(const Candidate& candidate, std::int64_t stage) {
   Candidate c = stage_alone(candidate);
   const bool has_replicas_outside = c.rank_order == RankOrder::Megatron;
-  if (has_replicas_outside) c = on_fewest_ranks(std::move(c), /*has_links=*/true);
-  const OwnKey key{key_of(c, Priced::All), c.pipeline_degree, codec_pair_name(c.codec)};
+  if (has_replicas_outside && stage == 0) c = on_fewest_ranks(std::move(c), /*has_links=*/true);
+  const OwnKey key{key_of(c, Priced::All), c.pipeline_degree, codec_pair_name(c.codec), stage};
   return known(own_passes_, key, [&] {
+    StageClusters& clusters = problem_.stage_clusters();
+    const std::int64_t stages = problem_.cluster().world_size() / c.degrees.ranks_per_stage();
+    if (stage == 0 && has_replicas_outside) {
+      const LoweredPasses moe = lowered(problem_.model(), c, moe_units_);
+      return with_moe_units(passes_without_experts(c, Priced::All),
+                            priced_by_first_rank(moe.program, moe, clusters.first_of(stages)));
+    }
     const LoweredPasses passes = lowered(problem_.model(), c);
-    return priced_by_first_rank(passes.program, passes, problem_.stage_clusters());
+    return priced_by_first_rank(passes.program, passes, clusters.of(stages, stage).cluster);
   });
 }
 
@@ -355,44 +304,115 @@ std::vector<CommonWork::Units> CommonWork::units_of_parts(const Candidate& candi
 }
 
 Seconds CommonWork::bound(const Candidate& candidate) {
-  const std::int64_t stages = candidate.degrees.pp;
-  const Seconds longest = longest_stage(passes(candidate, priced_of(candidate)), candidate, stages);
+  const Seconds longest = longest_stage(passes(candidate, priced_of(candidate)), candidate);
   if (!candidate.ep_overlap) return longest;
-  return std::max(longest, longest_stage(passes(candidate, Priced::Host), candidate, stages));
+  return std::max(longest, longest_stage(passes(candidate, Priced::Host), candidate));
 }
 
 Seconds CommonWork::own_bound(const Candidate& candidate) {
   const Seconds common = bound(candidate);
   if (candidate.ep_overlap) return common;
-  const std::int64_t pp = candidate.degrees.pp, stages = machines_.are_equivalent(pp) ? pp : 1;
-  return std::max(common, longest_stage(own_passes(candidate), candidate, stages));
+  const std::int64_t pp = candidate.degrees.pp, period = machines_.period(pp);
+  if (period == 1) return std::max(common, longest_stage(own_passes(candidate, 0), candidate));
+  const Passes& of_others = passes(candidate, priced_of(candidate));
+  const std::int64_t busiest = busiest_stage(of_others, candidate);
+  return std::max(common, longest_stage(of_others, candidate, busiest, own_passes(candidate, busiest % period)));
 }
 
 Seconds CommonWork::rough_bound(const Candidate& candidate) {
   const Rough& work = rough(candidate);
-  const std::int64_t stages = candidate.degrees.pp;
-  if (candidate.all_to_all->is_fused()) return longest_stage(work.computation, candidate, stages);
-  if (!candidate.ep_overlap) return longest_stage(work.together, candidate, stages);
-  return std::max(longest_stage(work.computation, candidate, stages), longest_stage(work.host, candidate, stages));
+  if (candidate.all_to_all->is_fused()) return longest_stage(work.computation, candidate);
+  if (!candidate.ep_overlap) return longest_stage(work.together, candidate);
+  return std::max(longest_stage(work.computation, candidate), longest_stage(work.host, candidate));
 }
 
-Seconds CommonWork::longest_stage(const Passes& work, const Candidate& candidate, std::int64_t stages) {
+std::vector<std::size_t> CommonWork::units_of_stage(const std::vector<Units>& parts, const Candidate& candidate,
+                                                    std::int64_t stage, std::size_t units) {
+  std::vector<std::size_t> out;
+  for (const std::size_t part : parts_of(candidate, stage)) {
+    const Units& own = parts[part];
+    for (std::size_t u = own.first; u < own.last; ++u) out.push_back(u);
+    if (own.head) out.push_back(units - 1);
+  }
+  return out;
+}
+
+const std::vector<CommonWork::Ends>& CommonWork::ends(const Candidate& candidate) {
+  static const std::vector<Ends> kNone;
+  if (problem_.workload().mode != Mode::Train || !candidate.layout.empty()) return kNone;
+  const Degrees& d = candidate.degrees;
+  const EndsKey key{d.pp, d.cp, d.tp, d.ep, d.esp, candidate.rank_order, candidate.virtual_stages, candidate.pipeline};
+  return known(ends_, key, [&] {
+    Candidate c = LayerStrategy{}.in(stage_alone(candidate));
+    c.micro_batch = 1;
+    c.recompute = {};
+    c.sequence_parallel = false;
+    const std::vector<Units> parts = units_of_parts(candidate);
+    const std::size_t units = expert_flops_.size() - 1;
+    std::vector<std::vector<std::size_t>> held;
+    for (std::int64_t s = 0; s < (machines_.are_equivalent(d.pp) ? d.pp : 1); ++s)
+      held.push_back(units_of_stage(parts, candidate, s, units));
+    const LoweredEnds lowered = lower_ends(problem_.model(), problem_.workload(), c, problem_.ranks_per_node(), held);
+    BlockPricer pricer(lowered.program, machines_.first_of(d.pp), PricedRanks::First);
+    const auto seconds = [&](const std::vector<BlockId>& blocks, std::size_t first, const Units& part) {
+      double sum = 0;
+      if (blocks.empty()) return sum;
+      for (std::size_t u = first; u < part.last; ++u) sum += pricer.price(blocks[u]).ends.front().replicas;
+      return sum + (part.head ? pricer.price(blocks.back()).ends.front().replicas : 0);
+    };
+    std::vector<Ends> out;
+    for (std::size_t s = 0; s < held.size(); ++s) {
+      const Units& part = parts[s];
+      // The weights of the first unit are gathered before the stage receives activations.
+      out.push_back({.gather = seconds(lowered.gathers, std::min(part.first + 1, part.last), part),
+                     .reduce = seconds(lowered.reductions, part.first, part),
+                     .update = pricer.price(lowered.updates[s]).ends.front().joined});
+    }
+    return out;
+  });
+}
+
+double CommonWork::of_part(const Units& units, const std::vector<double>& before) {
+  if (before.size() == 1) return 0;
+  return before[units.last] - before[units.first] + (units.head ? before.back() - before[before.size() - 2] : 0.0);
+}
+
+double CommonWork::of_stage(const std::vector<Units>& units, const Passes& work, const Candidate& candidate,
+                            std::int64_t stage) {
+  double sum = 0;
+  for (const std::size_t part : parts_of(candidate, stage))
+    sum += of_part(units[part], work.forward) + of_part(units[part], work.backward);
+  return sum;
+}
+
+std::int64_t CommonWork::busiest_stage(const Passes& work, const Candidate& candidate) {
   const std::vector<Units> units = units_of_parts(candidate);
+  std::int64_t busiest = 0;
+  double most = 0;
+  for (std::int64_t stage = 0; stage < candidate.degrees.pp; ++stage) {
+    const double own = of_stage(units, work, candidate, stage);
+    if (own > most) busiest = stage;
+    most = std::max(most, own);
+  }
+  return busiest;
+}
+
+Seconds CommonWork::longest_stage(const Passes& work, const Candidate& candidate, std::int64_t own_stage,
+                                  const Passes& of_own_stage) {
+  const std::vector<Units> units = units_of_parts(candidate);
+  const std::vector<Ends>& ends = this->ends(candidate);
   const auto microbatches = static_cast<double>(problem_.workload().global_batch) /
                             static_cast<double>(candidate.degrees.dp * candidate.micro_batch);
-  const auto of_part = [&](std::size_t part) {
-    const auto of_units = [&, u = units[part]](const std::vector<double>& before) {
-      if (before.size() == 1) return 0.0;
-      return before[u.last] - before[u.first] + (u.head ? before.back() - before[before.size() - 2] : 0.0);
-    };
-    return of_units(work.forward) + of_units(work.backward);
-  };
-  double longest = 0, before = 0;  // of the preceding stages' first parts
-  for (std::int64_t stage = 0; stage < stages; ++stage) {
-    double own = 0;
-    for (const std::size_t part : parts_of(candidate, stage)) own += of_part(part);
-    longest = std::max(longest, before + microbatches * own);
-    before += of_part(static_cast<std::size_t>(stage));
+  double longest = 0, head = 0, tail = 0;  // until the first microbatch left the stage, since the last one came back
+  for (std::int64_t stage = 0; stage < candidate.degrees.pp; ++stage) {
+    const Passes& own = stage == own_stage ? of_own_stage : work;
+    const auto first = static_cast<std::size_t>(stage);
+    const double forward = of_part(units[first], own.forward), backward = of_part(units[first], own.backward);
+    const Ends e = first < ends.size() ? ends[first] : Ends{};
+    head += std::max(forward, e.gather);
+    tail = std::max(backward + tail, std::max(backward, e.reduce) + e.update);
+    const double all = microbatches * of_stage(units, own, candidate, stage);
+    longest = std::max(longest, head + all - forward - backward + tail);
   }
   return Seconds(longest);
 }

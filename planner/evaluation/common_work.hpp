@@ -13,22 +13,11 @@
 
 #include "model/costs/stage_clusters.hpp"
 #include "model/program/program.hpp"
-#include "model/workload/cuda_graphs.hpp"
 #include "planner/candidate/candidate.hpp"
 #include "planner/evaluation/problem.hpp"
 #include "planner/lowering/lower.hpp"
 
 namespace moeplan::planner {
-
-/// The candidate with the exchange that the host launches in the fewest operations of all that a search tries in its
-/// place: in one chunk, without codec, and linear unless its all-to-all is one that is never tried unasked.
-[[nodiscard]] Candidate with_least_exchange(Candidate candidate);
-
-/// A Program of a candidate with_least_exchange() without its MoE layers' communication, codecs and row permutation;
-/// the host still launches them. A lower bound of the result holds for every Program that differs from the given one
-/// only in how rows travel between sources and experts (all-to-all, number of chunks, codecs), provided that its matrix
-/// products take no less time: the work that these choices move or overlap is omitted here.
-[[nodiscard]] Program without_exchange(Program program, const Workload& workload);
 
 /// Lower bounds on iterations that need no Program of the iteration. Of each unit of the model, one microbatch's passes
 /// are lowered and priced without exchange, once for all candidates that have them in common. Thread-safe.
@@ -38,13 +27,14 @@ class CommonWork {
   explicit CommonWork(const Problem& problem);
 
   /// A lower bound on the iteration time of the candidate and of those that differ from it only in how rows travel: a
-  /// stage computes all of its microbatches, after the first one reached it and before the last one returned from it.
+  /// stage computes all of its microbatches, after the first one reached it and before the last one returned from it;
+  /// weights are gathered before the first one leaves a stage, gradients reduced after the last one came back to it.
   /// Without communication where stages have different links; of the compute stream and of the host, each alone, where
   /// passes of several microbatches overlap.
   [[nodiscard]] Seconds bound(const Candidate& candidate);
 
   /// A lower bound on the iteration time of the candidate alone, with its own exchange. Where stages have different
-  /// links, exchanges of the first stage only; where passes of several microbatches overlap, bound().
+  /// links, exchanges of the stage with most work only; where passes of several microbatches overlap, bound().
   [[nodiscard]] Seconds own_bound(const Candidate& candidate);
 
   /// A lower bound on the same iterations as bound() that is known sooner: for all candidates that have their attention
@@ -70,12 +60,20 @@ class CommonWork {
   struct Rough {
     Passes computation, host, together;
   };
+  /// What the replicas of parameters add on a stage: seconds of the weights that a first microbatch gathers on its way
+  /// forward through the stage's first part, of the gradients that the last one's way back leaves to be reduced, and of
+  /// the optimizer.
+  struct Ends {
+    double gather, reduce, update;
+  };
   /// Which operations of a pass are priced.
   enum class Priced { All, WithoutCommunication, ComputeStream, Host };
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
                          const Schedule*, RankOrder, std::int64_t, bool, Recompute, Priced, const AllToAll*>;
 
-  using OwnKey = std::tuple<Key, std::int64_t, std::string>;  // with the chunks and codecs
+  using OwnKey = std::tuple<Key, std::int64_t, std::string, std::int64_t>;  // with the chunks, codecs and stage
+  using EndsKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, RankOrder,
+                             std::int64_t, PipelineShape>;
 
   [[nodiscard]] static Key key_of(const Candidate& candidate, Priced operations);
   /// What `all` has under the key, or else `price()`, which is added to it.
@@ -98,10 +96,10 @@ class CommonWork {
   [[nodiscard]] Passes with_moe_units(const Passes& dense, const Passes& of_moe) const;
   [[nodiscard]] LoweredPasses lowered(const ModelSpec& model, const Candidate& c,
                                       const std::optional<std::vector<std::size_t>>& units = {}) const;
-  [[nodiscard]] const Passes& own_passes(const Candidate& candidate);
+  [[nodiscard]] const Passes& own_passes(const Candidate& candidate, std::int64_t stage);
   [[nodiscard]] Passes priced(LoweredPasses lowered, Priced operations);
   [[nodiscard]] Passes priced_by_first_rank(const Program& program, const LoweredPasses& blocks,
-                                            StageClusters& machines) const;
+                                            const Cluster& ranks) const;
   [[nodiscard]] const Rough& rough(const Candidate& candidate);
   void add_mean_load(const Candidate& c, Passes& passes) const;
   [[nodiscard]] Passes launched(const LoweredPasses& all, const LoweredPasses& dense) const;
@@ -113,8 +111,24 @@ class CommonWork {
     bool head;
   };
   [[nodiscard]] std::vector<Units> units_of_parts(const Candidate& candidate);
-  /// Of the candidate's first `stages`.
-  [[nodiscard]] Seconds longest_stage(const Passes& work, const Candidate& candidate, std::int64_t stages);
+  /// The units of all parts of a stage.
+  [[nodiscard]] static std::vector<std::size_t> units_of_stage(const std::vector<Units>& parts,
+                                                               const Candidate& candidate, std::int64_t stage,
+                                                               std::size_t units);
+  /// By stage; where stages have different links, of the first one only.
+  [[nodiscard]] const std::vector<Ends>& ends(const Candidate& candidate);
+  /// The time of one microbatch's pass through some units, from the seconds before each unit.
+  [[nodiscard]] static double of_part(const Units& units, const std::vector<double>& before);
+  /// The time of one microbatch's passes through all parts of a stage.
+  [[nodiscard]] static double of_stage(const std::vector<Units>& units, const Passes& work, const Candidate& candidate,
+                                       std::int64_t stage);
+  [[nodiscard]] std::int64_t busiest_stage(const Passes& work, const Candidate& candidate);
+  /// The longest of the candidate's stages, if one of them has passes of its own.
+  [[nodiscard]] Seconds longest_stage(const Passes& work, const Candidate& candidate, std::int64_t own_stage,
+                                      const Passes& of_own_stage);
+  [[nodiscard]] Seconds longest_stage(const Passes& work, const Candidate& candidate) {
+    return longest_stage(work, candidate, 0, work);
+  }
 
   const Problem& problem_;
   const ModelSpec without_experts_;
@@ -127,6 +141,7 @@ class CommonWork {
   std::map<Key, Passes> passes_, without_experts_passes_;
   std::map<OwnKey, Passes> own_passes_;
   std::map<Key, Rough> rough_;
+  std::map<EndsKey, std::vector<Ends>> ends_;
   std::map<std::pair<std::int64_t, PipelineShape>, std::vector<Units>> units_of_parts_;  // by number of parts
 };
 

@@ -187,6 +187,28 @@ LoweredPasses lower_passes(const ModelSpec& model, const Workload& workload, con
   return out;
 }
 
+LoweredEnds lower_ends(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
+                       std::int64_t ranks_per_node, const std::vector<std::vector<std::size_t>>& stages) {
+  LoweringContext context(model, workload, candidate, ranks_per_node);
+  ModelUnits units(context);
+  UnitBlocks blocks(context, units);
+  LoweredEnds out;
+  const std::vector<std::size_t> all =
+      part_units(context, whole_model(model), {}, routing_kinds(model, workload.recorded.has_value()), units);
+  const ReplicaTransfers transfers = replica_transfers(context);
+  for (const std::size_t unit : all) {
+    if (transfers.gathers_always || transfers.gathers_once) out.gathers.push_back(blocks.gather_weights(unit));
+    if (transfers.reduces_last) out.reductions.push_back(blocks.reduce_gradients(unit));
+  }
+  for (const std::vector<std::size_t>& stage : stages) {
+    std::vector<std::size_t> held;
+    for (const std::size_t i : stage) held.push_back(all[i]);
+    out.updates.push_back(blocks.update(held));
+  }
+  out.program = std::move(context).take_program();
+  return out;
+}
+
 Program lower_moe_layer(const Moe& moe, std::int64_t hidden_size, std::int64_t tokens, const Workload& workload,
                         const Candidate& candidate, std::int64_t ranks_per_node, bool moves_copies, std::size_t kind) {
   ModelSpec shell{};

@@ -40,6 +40,16 @@ struct LoweredPasses {
                                          std::int64_t ranks_per_node,
                                          const std::optional<std::vector<std::size_t>>& units = {});
 
+/// What the replicas of parameters add to the passes of a training iteration's first and last microbatch.
+struct LoweredEnds {
+  Program program;                           // without stages
+  std::vector<BlockId> gathers, reductions;  // by unit of whole_model(); empty if no pass is concurrent with any
+  std::vector<BlockId> updates;              // by stage; without the launches that depend on the passes
+};
+/// `stages` lists the units of whole_model() that each pipeline stage holds. `candidate` has no pipeline.
+[[nodiscard]] LoweredEnds lower_ends(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
+                                     std::int64_t ranks_per_node, const std::vector<std::vector<std::size_t>>& stages);
+
 /// The Program of the forward and backward pass of one MoE layer alone (two blocks), without norm, residual and
 /// gradient traffic: what Parm measures. Every rank has `tokens` rows. The routing is that of `kind`. Copies of placed
 /// experts receive their weights before the experts run and send gradients home at the end; if `moves_copies` is false,

@@ -108,12 +108,20 @@ std::size_t number_of_units(const StagePart& part) {
          (part.head ? 1 : 0);
 }
 
+ReplicaTransfers replica_transfers(const LoweringContext& context) {
+  const bool are_sharded = context.has_replicas() && context.trains();
+  const bool overlaps = are_sharded && context.workload().overlap_gradients;
+  const std::int64_t zero_stage = context.workload().zero_stage;
+  return {.gathers_always = are_sharded && zero_stage == 3,
+          .gathers_once = overlaps && (zero_stage == 1 || zero_stage == 2),
+          .reduces_always = are_sharded && zero_stage >= 2,
+          .reduces_last = overlaps};
+}
+
 std::vector<PartPasses> stage_passes(const LoweringContext& context, const StageParts& stage,
                                      const std::vector<std::size_t>& kinds, ModelUnits& units, UnitBlocks& blocks) {
-  const bool trains = context.trains(), sharded = context.has_replicas() && trains;
-  const std::int64_t zero_stage = context.workload().zero_stage;
-  const bool always = sharded && zero_stage == 3;
-  const bool once = sharded && context.workload().overlap_gradients && (zero_stage == 1 || zero_stage == 2);
+  const bool trains = context.trains();
+  const auto [always, once, reduces_always, reduces_last] = replica_transfers(context);
   std::vector<PartPasses> passes(stage.parts.size());
   for (std::size_t v = 0; v < passes.size(); ++v) {
     passes[v].position = stage.positions[v];
@@ -131,9 +139,8 @@ std::vector<PartPasses> stage_passes(const LoweringContext& context, const Stage
     out.first_forward = p.pass(out.units, true, first);
     if (!trains) continue;
     const std::vector<std::size_t> reversed(out.units.rbegin(), out.units.rend());
-    out.backward = p.pass(reversed, false, {.gathers = always, .reduces = sharded && zero_stage >= 2});
-    const bool reduces = sharded && context.workload().overlap_gradients;
-    out.last_backward = p.pass(reversed, false, {.gathers = always, .reduces = reduces, .moves_copies = true});
+    out.backward = p.pass(reversed, false, {.gathers = always, .reduces = reduces_always});
+    out.last_backward = p.pass(reversed, false, {.gathers = always, .reduces = reduces_last, .moves_copies = true});
   }
   return passes;
 }

@@ -43,6 +43,13 @@ struct StageParts {
   std::vector<PartPosition> positions;
 };
 
+/// When transfers for the replicas of parameters take place: in every pass, in the first one forward or in the last one
+/// backward.
+struct ReplicaTransfers {
+  bool gathers_always, gathers_once, reduces_always, reduces_last;
+};
+[[nodiscard]] ReplicaTransfers replica_transfers(const LoweringContext& context);
+
 /// The passes through the parts of a stage; adds their units and blocks. `kinds` are the kinds of routing by MoE layer
 /// of the model (routing_kinds()). With ZeRO 1 and 2, weights of the first part are gathered unit by unit, those of the
 /// others after the first pass through the part before, concurrently with those that follow (as Megatron-Core's

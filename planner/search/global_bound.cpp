@@ -7,6 +7,7 @@
 #include "model/base/in_parallel.hpp"
 #include "model/costs/codec.hpp"
 #include "planner/evaluation/common_work.hpp"
+#include "planner/evaluation/least_exchange.hpp"
 #include "planner/evaluation/long_pipeline.hpp"
 #include "planner/layer/all_to_all.hpp"
 #include "planner/search/rounds.hpp"

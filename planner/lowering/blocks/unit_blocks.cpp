@@ -143,7 +143,9 @@ BlockId UnitBlocks::message(bool forward, bool sends, std::int64_t shift) {
 }
 
 std::int64_t UnitBlocks::tensors_of(std::size_t unit) const {
-  for (const auto& [key, block] : passes_.at(unit).blocks) {
+  const auto known = passes_.find(unit);
+  if (known == passes_.end()) return 0;
+  for (const auto& [key, block] : known->second.blocks) {
     if (!key.first) return updated_tensors(context_.program(), context_.program().blocks[block.index()]);
   }
   return 0;

@@ -50,7 +50,8 @@ class UnitBlocks {
   /// Sends activations to the stage `shift` stages ahead, which holds the next part of the model, or receives them from
   /// the one as far behind, which holds the preceding part; backward: gradients, in the opposite order of parts.
   BlockId message(bool forward, bool sends, std::int64_t shift);
-  /// The optimizer's step on the parameters of these units.
+  /// The optimizer's step on the parameters of these units. The host launches it for the tensors of those whose
+  /// backward pass was written before.
   BlockId update(const std::vector<std::size_t>& units);
 
  private:
@@ -65,7 +66,7 @@ class UnitBlocks {
   void launch(std::int64_t operations, BlockBuilder& block) const;
   /// Appends the reduction of gradients, averaged before.
   void reduce_gradients(const UnitParameters& parameters, BlockBuilder& block) const;
-  /// Weight tensors of a unit, from its backward pass.
+  /// Weight tensors of a unit, from its backward pass; 0 if none was written.
   [[nodiscard]] std::int64_t tensors_of(std::size_t unit) const;
   /// The block that is known of the unit, or else a new one, named after the unit and `suffix`, as `write` fills it.
   BlockId once(std::map<std::size_t, BlockId>& known, std::size_t unit, const char* suffix,

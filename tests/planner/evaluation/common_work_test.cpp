@@ -34,6 +34,7 @@ std::vector<Candidate> variants(const Problem& problem, const Candidate& base) {
         Candidate c = base;
         c.micro_batch = micro_batch;
         c.virtual_stages = parts;
+        c.pipeline = PipelineShape::Interleaved;
         c.all_to_all = all_to_all;
         c.pipeline_degree = chunks;
         c.codec = codec;
@@ -41,6 +42,11 @@ std::vector<Candidate> variants(const Problem& problem, const Candidate& base) {
           c.ep_overlap = overlaps;
           c.delays_weight_gradients = overlaps && parts == 1;
           if (!evaluate(problem, c, Depth::Feasibility).infeasibility) out.push_back(c);
+          if (parts == kPartsOfV) {
+            Candidate& v = out.emplace_back(c);
+            v.pipeline = PipelineShape::V;
+            if (evaluate(problem, v, Depth::Feasibility).infeasibility) out.pop_back();
+          }
           if (problem.model().num_mtp_layers == 0) continue;
           c.layout = even_layout(problem.model().num_layers(), 1, base.degrees.pp * parts);
           if (!evaluate(problem, c, Depth::Feasibility).infeasibility) out.push_back(c);
@@ -72,7 +78,14 @@ TEST_CASE("The work that strategies have in common takes no longer than any iter
     c.global_batch = 24;
     c.micro_batch = "1";
   }
+  bool overlaps_gradients = true;
+  SECTION("weights that are gathered and gradients that are reduced for longer than a microbatch takes") {
+    c.hidden = c.expert_hidden = 2048;
+    std::tie(c.zero_stage, overlaps_gradients) =
+        GENERATE(table<std::int64_t, bool>({{0, true}, {1, true}, {1, false}, {3, true}}));
+  }
   Small s = small(c);
+  s.workload.overlap_gradients = overlaps_gradients;
   SECTION("a layer of multi-token prediction, planned by layouts and left out") { s.model.num_mtp_layers = 1; }
   SECTION("a layer of multi-token prediction, trained along") { s.model.num_mtp_layers = s.workload.mtp_layers = 1; }
   SECTION("rows that may be dispatched as the experts' operands") {

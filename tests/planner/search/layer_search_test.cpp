@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "model/costs/estimate.hpp"
-#include "planner/evaluation/common_work.hpp"
+#include "planner/evaluation/least_exchange.hpp"
 #include "tests/support/layer_cases.hpp"
 #include "tests/support/published_systems.hpp"
 #include "tests/support/spec_files.hpp"

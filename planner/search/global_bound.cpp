@@ -26,24 +26,25 @@ class LeastBound {
         is_cut_(ranking.result().is_cut),
         threads_(ranking.threads()) {}
 
-  Seconds of(const std::vector<Evaluated>& ranked, const std::vector<Deferred>& deferred, Seconds of_unpriced) {
-    Seconds least = of_unpriced;
+  Seconds of(const Ranking& ranking) {
+    const std::vector<Evaluated>& ranked = ranking.ranked();
+    const std::vector<Deferred>& deferred = ranking.deferred();
+    const std::vector<LeftOut>& left_out = ranking.left_out();
+    StageClusters& machines = common_work_.machines();
+    Seconds least = ranking.least_unpriced();
     for (const Evaluated& e : ranked) least = std::min(least, e.estimate.lower_bound);
     for (const Deferred& u : deferred) least = std::min(least, u.bound);
-    if (has_one_kind_ && space_.all_to_all && space_.pipeline_degree && space_.codec) return least;
 
     // The bounds by which candidates are sorted are weaker than what follows, but known at once.
-    constexpr Seconds kNone(std::numeric_limits<double>::infinity());
-    std::vector<Seconds> of_deferred, of_ranked;
-    for (const Deferred& d : deferred) of_deferred.push_back(common_work_.bound(d.evaluated.candidate));
-    for (const Evaluated& e : ranked)
-      of_ranked.push_back(e.candidate.degrees.ep > 1 ? common_work_.bound(e.candidate) : kNone);
-    const auto least_of = [&](const std::vector<Seconds>& all) {
-      return all.empty() ? kNone : *std::min_element(all.begin(), all.end());
-    };
-    if (is_cut_) return std::min({least, least_of(of_deferred), least_of(of_ranked)});
+    std::vector<Seconds> of_left_out, of_deferred, of_ranked;
+    for (const LeftOut& l : left_out) of_left_out.push_back(l.bound);
+    if (!has_one_kind_ || !space_.all_to_all || !space_.pipeline_degree || !space_.codec) {
+      for (const Deferred& d : deferred) of_deferred.push_back(common_work_.bound(d.evaluated.candidate));
+      for (const Evaluated& e : ranked)
+        of_ranked.push_back(e.candidate.degrees.ep > 1 ? common_work_.bound(e.candidate) : kNone);
+    }
+    if (is_cut_) return std::min({least, least_of(of_left_out), least_of(of_deferred), least_of(of_ranked)});
 
-    StageClusters& machines = common_work_.machines();
     lower(least, of_deferred, [&](std::size_t i) {
       const Candidate least_exchange = with_least_exchange(deferred[i].evaluated.candidate);
       return common_work_of(least_exchange).bounded_by_first_rank(machines);
@@ -54,10 +55,37 @@ class LeastBound {
       const Seconds bound = common_work_of(least_exchange).estimated(machines).lower_bound;
       return has_one_kind_ && bound < least ? std::max(bound, least_links(e.candidate, e.estimate.links)) : bound;
     });
+    lower(least, of_left_out, [&](std::size_t i) { return bound_if_it_fits(ranking, left_out[i].candidate); });
     return least;
   }
 
  private:
+  static constexpr Seconds kNone = Seconds(std::numeric_limits<double>::infinity());
+
+  static Seconds least_of(const std::vector<Seconds>& all) {
+    return all.empty() ? kNone : *std::min_element(all.begin(), all.end());
+  }
+
+  /// The least bound, with any exchange, of an enumerated candidate with the largest micro batch that fits and, with
+  /// more recomputation, larger ones (Ranking::fits).
+  [[nodiscard]] Seconds bound_if_it_fits(const Ranking& ranking, Candidate c) const {
+    Seconds least = kNone;
+    std::vector<std::int64_t> sizes = ranking.sizes_of(c);
+    for (const Recompute recompute : recompute_levels(problem_.workload(), space_)) {
+      c.recompute = recompute;
+      const auto fitting = std::find_if(sizes.begin(), sizes.end(), [&](std::int64_t size) {
+        c.micro_batch = size;
+        return !evaluate(problem_, c, Depth::Memory, {.is_rejected_by_first_rank = true}).infeasibility;
+      });
+      if (fitting == sizes.end()) continue;
+      sizes.erase(fitting, sizes.end());
+      const Candidate least_exchange = with_least_exchange(c);
+      least = std::min(least, common_work_of(least_exchange).bounded_by_first_rank(common_work_.machines()));
+      if (sizes.empty()) break;
+    }
+    return least;
+  }
+
   /// Lowers `least` to the least of the bounds, each the larger of `known[i]` and `bound(i)`, which is found only where
   /// it may matter.
   template <class Bound>
@@ -119,8 +147,6 @@ class LeastBound {
 
 }  // namespace
 
-Seconds global_bound(Ranking& ranking) {
-  return LeastBound(ranking).of(ranking.ranked(), ranking.deferred(), ranking.least_unpriced());
-}
+Seconds global_bound(Ranking& ranking) { return LeastBound(ranking).of(ranking); }
 
 }  // namespace moeplan::planner

@@ -40,18 +40,22 @@ bool Ranking::is_beaten(const Candidate& candidate, Seconds bound) const {
   const std::int64_t refined = space_.most_refined;
   if (candidate.degrees.pp > 1 && refined > 0 && faster(of_pipelines_) >= std::max(refined, kRunnersUp)) return true;
   const bool is_slower = is_slower_than_early(bound);
-  if (is_slower && std::find(with_deferred_.begin(), with_deferred_.end(), candidate.degrees) != with_deferred_.end())
-    return true;
+  if (is_slower && has_deferred(candidate.degrees)) return true;
   return faster(closed_forms_) >= (is_slower ? kRunnersUp : space_.most_simulated);
 }
 
 bool Ranking::spans_nodes(const Candidate& c) const { return c.degrees.ep * c.degrees.esp > problem_.ranks_per_node(); }
 
-bool Ranking::is_beaten_by_exchange(const Candidate& c) const {
+bool Ranking::has_deferred(const Degrees& degrees) const {
+  return std::find(with_deferred_.begin(), with_deferred_.end(), degrees) != with_deferred_.end();
+}
+
+bool Ranking::is_beaten_by_exchange(const Candidate& c, Seconds own) const {
+  if (has_deferred(c.degrees) && is_slower_than_early(own)) return true;
   if (c.degrees.pp == 1 || c.virtual_stages > 1) return false;
   const std::int64_t enough = std::max({space_.most_refined, space_.most_simulated, kRunnersUp});
   const std::vector<Seconds>& others = spans_nodes(c) ? of_spanning_pipelines_ : of_pipelines_;
-  return std::ssize(others) >= enough && number_up_to(others, common_work_.own_bound(c)) >= enough;
+  return std::ssize(others) >= enough && number_up_to(others, own) >= enough;
 }
 
 bool Ranking::is_cut() {
@@ -84,13 +88,10 @@ void Ranking::note(const Fits& fits, std::vector<InTurn>& known) {
   for (const Deferred& d : fits.deferred) {
     const Candidate& c = d.evaluated.candidate;
     known.push_back({&c, d.bound, true});
-    if (std::find(with_deferred_.begin(), with_deferred_.end(), c.degrees) == with_deferred_.end())
-      with_deferred_.push_back(c.degrees);
+    if (!has_deferred(c.degrees)) with_deferred_.push_back(c.degrees);
   }
 }
 
-/// The micro batches of an enumerated candidate, largest first: with a pipeline its own, otherwise all that are
-/// feasible.
 std::vector<std::int64_t> Ranking::sizes_of(const Candidate& base) const {
   if (base.degrees.pp > 1) return {base.micro_batch};
   std::vector<std::int64_t> sizes = micro_batches(problem_.workload(), base.degrees);
@@ -145,9 +146,11 @@ Ranking::Fits Ranking::fits(const Candidate& base) const {
     const auto beaten = std::partition_point(sizes.begin(), sizes.end(), [&](std::int64_t size) {
       c.micro_batch = size;
       const Seconds bound = common_work_.bound(c);
-      if (!is_beaten(c, bound) && !is_beaten_by_exchange(c)) return true;
-      out.bound = std::min(out.bound.value_or(bound), bound);
-      return false;
+      const bool is_slow = is_beaten(c, bound),
+                 has_slow_exchange = !is_slow && is_beaten_by_exchange(c, common_work_.own_bound(c));
+      if (is_slow) out.bound = std::min(out.bound.value_or(bound), bound);
+      if (has_slow_exchange) out.is_beaten_by_exchange = true;
+      return !is_slow && !has_slow_exchange;
     });
     sizes.erase(beaten, sizes.end());
     if (sizes.empty()) break;
@@ -170,32 +173,46 @@ Ranking::Fits Ranking::fits(const Candidate& base) const {
 void Ranking::add(const std::vector<Candidate>& feasible) {
   std::vector<Seconds> bounds(feasible.size());
   in_parallel(feasible.size(), threads_, [&](std::size_t i) { bounds[i] = rough_bounds(feasible[i]).front().first; });
-  std::vector<bool> is_rough(feasible.size(), true);
+  std::vector<Seconds> own = bounds;
+  // Bounds with their own exchange find the fastest first, but not soon enough in a limited time.
+  enum class Known : std::uint8_t { Roughly, WithAnyExchange, WithOwn };
+  const Known all_known = space_.is_out_of_time ? Known::WithAnyExchange : Known::WithOwn;
+  std::vector<Known> known(feasible.size(), Known::Roughly);
   const auto refine = [&](std::span<const std::size_t> items) {
-    in_parallel(items.size(), threads_, [&](std::size_t k) { bounds[items[k]] = least_bound(feasible[items[k]]); });
-    for (const std::size_t i : items) is_rough[i] = false;
+    in_parallel(items.size(), threads_, [&](std::size_t k) {
+      const std::size_t i = items[k];
+      if (known[i] == Known::Roughly) {
+        bounds[i] = own[i] = least_bound(feasible[i]);
+      } else {
+        own[i] = std::max(bounds[i], least_own_bound(feasible[i]));
+      }
+    });
+    for (const std::size_t i : items) known[i] = known[i] == Known::Roughly ? Known::WithAnyExchange : Known::WithOwn;
   };
   std::vector<Fits> all(feasible.size());
   std::size_t tries = 0, fitting = 0;
-  std::vector<InTurn> known;
+  std::vector<InTurn> priced;
   bool has_simulated = false;
   const auto is_over = [&] { return (fitting >= kLeastFits || tries >= kMostTries) && is_cut(); };
   in_rounds_by_bound(
-      bounds,
+      own, [&](std::size_t i) { return known[i] != all_known; },
       [&](std::size_t i) {
-        const bool beaten = is_over() || is_beaten(feasible[i], bounds[i]);
-        if (beaten) all[i].bound = bounds[i];
-        return beaten;
+        if (is_over() || is_beaten(feasible[i], bounds[i])) {
+          all[i].bound = bounds[i];
+        } else if (known[i] == Known::WithOwn && is_beaten_by_exchange(feasible[i], own[i])) {
+          all[i].is_beaten_by_exchange = true;
+        }
+        return all[i].bound || all[i].is_beaten_by_exchange;
       },
       refine,
       [&](std::span<const std::size_t> items) {
         tries += items.size();
         in_parallel(items.size(), threads_, [&](std::size_t k) { all[items[k]] = fits(feasible[items[k]]); });
         for (const std::size_t i : items) {
-          note(all[i], known);
+          note(all[i], priced);
           fitting += all[i].priced.size();
         }
-        if (!has_simulated) has_simulated = simulate_in_turn(known, bounds[items.back()]);
+        if (!has_simulated) has_simulated = simulate_in_turn(priced, own[items.back()]);
       },
       [&](std::size_t left) { tell(added_ + feasible.size() - left, 2 * enumeration_.feasible.size()); });
   if (result_.is_cut) {  // the least of those that had no turn is told
@@ -203,26 +220,32 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
     for (const std::size_t i : by_bound(bounds)) {
       if (bounds[i] >= least) break;
       if (!all[i].bound) continue;
-      if (is_rough[i]) refine(std::span(&i, 1));
+      if (known[i] == Known::Roughly) refine(std::span(&i, 1));
       all[i].bound = bounds[i];
       least = std::min(least, bounds[i]);
     }
   }
   added_ += feasible.size();
-  for (Fits& f : all) {
-    const std::int64_t fit = std::ssize(f.priced) + std::ssize(f.deferred);
-    result_.enumerated += std::max<std::int64_t>(0, fit - 1);
-    if (fit == 0 && f.bound) {
-      rule_out(*f.bound);
-    } else if (fit == 0) {
-      ++result_.rejected["memory"];
-      if (!result_.nearest_miss || f.miss->memory.total() < result_.nearest_miss->memory.total())
-        result_.nearest_miss = f.miss;
-    }
-    std::move(f.priced.begin(), f.priced.end(), std::back_inserter(result_.ranked));
-    std::move(f.deferred.begin(), f.deferred.end(), std::back_inserter(deferred_));
-  }
+  for (std::size_t i = 0; i < all.size(); ++i) take({feasible[i], bounds[i]}, std::move(all[i]));
   simulate_front();
+}
+
+/// What became of an enumerated candidate.
+void Ranking::take(LeftOut candidate, Fits f) {
+  const std::int64_t fit = std::ssize(f.priced) + std::ssize(f.deferred);
+  result_.enumerated += std::max<std::int64_t>(0, fit - 1);
+  if (fit == 0 && f.is_beaten_by_exchange) {
+    ++result_.unpriced;
+    left_out_.push_back(std::move(candidate));
+  } else if (fit == 0 && f.bound) {
+    rule_out(*f.bound);
+  } else if (fit == 0) {
+    ++result_.rejected["memory"];
+    if (!result_.nearest_miss || f.miss->memory.total() < result_.nearest_miss->memory.total())
+      result_.nearest_miss = std::move(f.miss);
+  }
+  std::move(f.priced.begin(), f.priced.end(), std::back_inserter(result_.ranked));
+  std::move(f.deferred.begin(), f.deferred.end(), std::back_inserter(deferred_));
 }
 
 void Ranking::settle() {
@@ -290,6 +313,17 @@ Seconds Ranking::least_bound(Candidate base) const {
     if (rough >= least) break;
     base.micro_batch = size;
     least = std::min(least, std::max(rough, common_work_.bound(base)));
+  }
+  return least;
+}
+
+/// The same with its own exchange.
+Seconds Ranking::least_own_bound(Candidate base) const {
+  Seconds least{std::numeric_limits<double>::infinity()};
+  for (const auto& [rough, size] : rough_bounds(base)) {
+    if (rough >= least) break;
+    base.micro_batch = size;
+    if (common_work_.bound(base) < least) least = std::min(least, common_work_.own_bound(base));
   }
   return least;
 }

@@ -24,6 +24,13 @@ struct Deferred {
   Seconds bound;
 };
 
+/// An enumerated candidate that was left out since others are faster than bounds with its own exchange. It may not fit
+/// in memory.
+struct LeftOut {
+  Candidate candidate;
+  Seconds bound;  // with any exchange, for all micro batches
+};
+
 class Ranking {
  public:
   /// The arguments must outlive this. `progress` receives (done, total) on the calling thread.
@@ -36,8 +43,12 @@ class Ranking {
   [[nodiscard]] SearchResult& result() { return result_; }
   [[nodiscard]] const std::vector<Evaluated>& ranked() const { return result_.ranked; }
   [[nodiscard]] const std::vector<Deferred>& deferred() const { return deferred_; }
+  [[nodiscard]] const std::vector<LeftOut>& left_out() const { return left_out_; }
   [[nodiscard]] CommonWork& common_work() { return common_work_; }
-  /// The least bound of the candidates that were ruled out unpriced; infinite if there are none.
+  /// The micro batches of an enumerated candidate, largest first: with a pipeline its own, otherwise all that are
+  /// feasible.
+  [[nodiscard]] std::vector<std::int64_t> sizes_of(const Candidate& base) const;
+  /// The least bound of the other candidates that were ruled out unpriced; infinite if there are none.
   [[nodiscard]] Seconds least_unpriced() const { return least_unpriced_; }
   /// Whether the search is to end with what it has (SearchSpace::is_out_of_time); once true, it stays so.
   [[nodiscard]] bool is_cut();
@@ -78,22 +89,25 @@ class Ranking {
     std::vector<Evaluated> priced;
     std::vector<Deferred> deferred;
     std::optional<NearestMiss> miss;
-    std::optional<Seconds> bound;  // the least of the variants that were left out because they are beaten
+    std::optional<Seconds> bound;        // the least of the variants that were left out because they are beaten
+    bool is_beaten_by_exchange = false;  // some of them
   };
 
   [[nodiscard]] Fits fits(const Candidate& base) const;
-  [[nodiscard]] std::vector<std::int64_t> sizes_of(const Candidate& base) const;
   [[nodiscard]] Evaluation with_largest_size(Candidate c, std::span<const std::int64_t> sizes) const;
   [[nodiscard]] std::vector<std::pair<Seconds, std::int64_t>> rough_bounds(Candidate base) const;
   [[nodiscard]] Seconds least_bound(Candidate base) const;
+  [[nodiscard]] Seconds least_own_bound(Candidate base) const;
   /// Whether a candidate of this bound cannot be among those that later rounds go on with: `most_refined` pipelines or
   /// `most_simulated` candidates are known to be faster by their closed forms. If one that was simulated early is
   /// faster, enough for comparison are, or none need be if others of its degrees were deferred.
   [[nodiscard]] bool is_beaten(const Candidate& candidate, Seconds bound) const;
-  /// Whether an enumerated candidate is a pipeline that cannot overlap microbatches, and enough are known to be faster
-  /// than a bound with its own exchange: so many that it would be neither refined nor simulated, nor priced with rows
-  /// that go to each node once (deduplicate_rows).
-  [[nodiscard]] bool is_beaten_by_exchange(const Candidate& pipeline) const;
+  /// Whether enough are known to be faster than `own`, a bound of an enumerated candidate with its exchange: of a
+  /// pipeline that cannot overlap microbatches, so many that it would be neither refined nor simulated, nor priced with
+  /// rows that go to each node once (deduplicate_rows); where others of its degrees were deferred, one that was
+  /// simulated early.
+  [[nodiscard]] bool is_beaten_by_exchange(const Candidate& candidate, Seconds own) const;
+  [[nodiscard]] bool has_deferred(const Degrees& degrees) const;
   [[nodiscard]] bool spans_nodes(const Candidate& candidate) const;
   void simulate_front();
   [[nodiscard]] SimTime simulated_once(const Candidate& candidate) const;
@@ -110,6 +124,7 @@ class Ranking {
   [[nodiscard]] bool is_slower_than_early(Seconds bound) const;
   void simulate_next();
   [[nodiscard]] std::optional<SimTime> simulated_early(const Candidate& candidate) const;
+  void take(LeftOut candidate, Fits fits);
   void rule_out(Seconds bound);
   void note_priced(const Evaluated& evaluated);
   void note(const Fits& fits, std::vector<InTurn>& known);
@@ -131,6 +146,7 @@ class Ranking {
   std::vector<Seconds> of_spanning_pipelines_;        // those whose experts span nodes
   Seconds least_unpriced_ = Seconds(std::numeric_limits<double>::infinity());
   std::vector<Deferred> deferred_;
+  std::vector<LeftOut> left_out_;
   std::optional<SimTime> best_;                       // least simulated makespan
   std::vector<std::pair<Candidate, SimTime>> early_;  // simulated between pricings, for comparison with bounds
   std::vector<Degrees> with_deferred_;                // degrees of deferred candidates

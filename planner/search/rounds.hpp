@@ -47,11 +47,12 @@ inline std::vector<std::size_t> by_bound(const std::vector<Seconds>& bounds) {
 }
 
 /// Evaluates items in the order of their bounds, which are rough until it may be an item's turn: then `refine(items)`
-/// raises those of some items, in parallel if it likes. Otherwise as in_rounds(), and with its result for bounds that
-/// are refined beforehand, provided that an item once beaten stays so: it is only asked when its turn comes.
-template <class IsBeaten, class Refine, class Evaluate>
-void in_rounds_by_bound(const std::vector<Seconds>& bounds, IsBeaten is_beaten, Refine refine, Evaluate evaluate,
-                        const std::function<void(std::size_t)>& left) {
+/// raises those of some items for which `is_rough(item)`, in parallel if it likes, until none of the next ones is
+/// rough. Otherwise as in_rounds(), and with its result for bounds that are refined beforehand, provided that an item
+/// once beaten stays so: it is only asked when its turn comes.
+template <class IsRough, class IsBeaten, class Refine, class Evaluate>
+void in_rounds_by_bound(const std::vector<Seconds>& bounds, IsRough is_rough, IsBeaten is_beaten, Refine refine,
+                        Evaluate evaluate, const std::function<void(std::size_t)>& left) {
   constexpr std::size_t kRefined = 4 * kRound;  // at most, at once
   const auto is_behind = [&](std::size_t a, std::size_t b) {
     return bounds[a] != bounds[b] ? bounds[a] > bounds[b] : a > b;
@@ -59,7 +60,6 @@ void in_rounds_by_bound(const std::vector<Seconds>& bounds, IsBeaten is_beaten, 
   std::vector<std::size_t> items(bounds.size());
   std::iota(items.begin(), items.end(), std::size_t{0});
   std::priority_queue waiting(is_behind, std::move(items));
-  std::vector<bool> is_rough(bounds.size(), true);
   while (true) {
     std::vector<std::size_t> front;
     while (front.size() < kRefined && !waiting.empty()) {
@@ -68,11 +68,10 @@ void in_rounds_by_bound(const std::vector<Seconds>& bounds, IsBeaten is_beaten, 
     }
     if (front.empty()) return left(0);
     const auto turn = front.begin() + static_cast<std::ptrdiff_t>(std::min(kRound, front.size()));
-    if (std::any_of(front.begin(), turn, [&](std::size_t i) { return is_rough[i]; })) {
+    if (std::any_of(front.begin(), turn, is_rough)) {
       std::vector<std::size_t> rough;
-      std::copy_if(front.begin(), front.end(), std::back_inserter(rough), [&](std::size_t i) { return is_rough[i]; });
+      std::copy_if(front.begin(), front.end(), std::back_inserter(rough), is_rough);
       refine(std::span<const std::size_t>(rough));
-      for (const std::size_t i : rough) is_rough[i] = false;
     } else {
       evaluate(std::span<const std::size_t>(front.begin(), turn));
       front.erase(front.begin(), turn);

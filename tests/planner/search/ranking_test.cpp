@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
+#include "planner/search/search.hpp"
 #include "tests/support/small_cases.hpp"
 
 namespace moeplan::tests::ranking_test {
@@ -46,6 +47,34 @@ TEST_CASE("A pipeline that its exchange rules out is no faster than enough other
     ++by_exchange;
   }
   CHECK(by_exchange > 0);
+}
+
+TEST_CASE("A candidate whose ranks differ and that its exchange rules out is no faster than the best", "[slow]") {
+  SmallCase c;
+  c.nodes = 8;
+  c.gpus_per_node = 2;
+  c.moe_layers = 3;
+  c.experts = 16;
+  c.global_batch = 64;
+  c.fabric_bandwidth = "1 GB/s";
+  c.micro_batch = "1";
+  c.routing = "{shape: zipf, sampled: true, seed: 3}";
+  const Small s = small(c);
+  const Problem problem(s.model, s.workload, s.cluster);
+  const SearchSpace space{.asymmetric_rank_threshold = 2, .threads = 2};
+  const Enumeration all = enumerated(problem, space);
+  const std::function<void(std::int64_t, std::int64_t)> progress;
+  Ranking ranking(problem, space, all, progress);
+  ranking.add(all.feasible);
+  const SimTime best = *search(problem, space).ranked.front().makespan;
+  REQUIRE(!ranking.deferred().empty());
+  REQUIRE(!ranking.left_out().empty());
+  for (const LeftOut& l : ranking.left_out()) {
+    CAPTURE(l.candidate.degrees.pp, l.candidate.degrees.tp, l.candidate.degrees.ep, l.candidate.degrees.esp);
+    const SimTime own = simulated_makespan(problem, l.candidate);
+    CHECK(own >= best);
+    CHECK(l.bound <= own.seconds());
+  }
 }
 
 }  // namespace moeplan::tests::ranking_test

@@ -55,12 +55,18 @@ TEST_CASE("Rounds by rough bounds evaluate what rounds by refined bounds do, in 
   order.clear();
   found.clear();
   std::vector<Seconds> known = b.rough;
+  const int levels = GENERATE(1, 2);
+  std::vector<int> level(known.size(), 0);
   std::size_t refined = 0, left = known.size();
   in_rounds_by_bound(
-      known, [&](std::size_t i) { return beats(known[i]); },
+      known, [&](std::size_t i) { return level[i] < levels; }, [&](std::size_t i) { return beats(known[i]); },
       [&](std::span<const std::size_t> items) {
-        refined += items.size();
-        for (const std::size_t i : items) known[i] = b.refined[i];
+        for (const std::size_t i : items) {
+          CHECK(level[i] < levels);
+          const bool is_last = ++level[i] == levels;
+          refined += is_last ? 1 : 0;
+          known[i] = is_last ? b.refined[i] : (b.rough[i] + b.refined[i]) * 0.5;
+        }
       },
       evaluate, [&](std::size_t waiting) { left = waiting; });
   CHECK(order == expected);

@@ -55,7 +55,7 @@ class LeastBound {
       const Seconds bound = common_work_of(least_exchange).estimated(machines).lower_bound;
       return has_one_kind_ && bound < least ? std::max(bound, least_links(e.candidate, e.estimate.links)) : bound;
     });
-    lower(least, of_left_out, [&](std::size_t i) { return bound_if_it_fits(ranking, left_out[i].candidate); });
+    lower(least, of_left_out, [&](std::size_t i) { return bound_if_it_fits(left_out[i].candidate); });
     return least;
   }
 
@@ -66,24 +66,16 @@ class LeastBound {
     return all.empty() ? kNone : *std::min_element(all.begin(), all.end());
   }
 
-  /// The least bound, with any exchange, of an enumerated candidate with the largest micro batch that fits and, with
-  /// more recomputation, larger ones (Ranking::fits).
-  [[nodiscard]] Seconds bound_if_it_fits(const Ranking& ranking, Candidate c) const {
-    Seconds least = kNone;
-    std::vector<std::int64_t> sizes = ranking.sizes_of(c);
+  /// The bound of an enumerated pipeline, with any exchange and the least recomputation with which it fits in memory;
+  /// infinite if it does not.
+  [[nodiscard]] Seconds bound_if_it_fits(Candidate c) const {
     for (const Recompute recompute : recompute_levels(problem_.workload(), space_)) {
       c.recompute = recompute;
-      const auto fitting = std::find_if(sizes.begin(), sizes.end(), [&](std::int64_t size) {
-        c.micro_batch = size;
-        return !evaluate(problem_, c, Depth::Memory, {.is_rejected_by_first_rank = true}).infeasibility;
-      });
-      if (fitting == sizes.end()) continue;
-      sizes.erase(fitting, sizes.end());
+      if (evaluate(problem_, c, Depth::Memory, {.is_rejected_by_first_rank = true}).infeasibility) continue;
       const Candidate least_exchange = with_least_exchange(c);
-      least = std::min(least, common_work_of(least_exchange).bounded_by_first_rank(common_work_.machines()));
-      if (sizes.empty()) break;
+      return common_work_of(least_exchange).bounded_by_first_rank(common_work_.machines());
     }
-    return least;
+    return kNone;
   }
 
   /// Lowers `least` to the least of the bounds, each the larger of `known[i]` and `bound(i)`, which is found only where

@@ -51,8 +51,9 @@ bool Ranking::has_deferred(const Degrees& degrees) const {
 }
 
 bool Ranking::is_beaten_by_exchange(const Candidate& c, Seconds own) const {
+  if (c.degrees.pp == 1) return false;
   if (has_deferred(c.degrees) && is_slower_than_early(own)) return true;
-  if (c.degrees.pp == 1 || c.virtual_stages > 1) return false;
+  if (c.virtual_stages > 1) return false;
   const std::int64_t enough = std::max({space_.most_refined, space_.most_simulated, kRunnersUp});
   const std::vector<Seconds>& others = spans_nodes(c) ? of_spanning_pipelines_ : of_pipelines_;
   return std::ssize(others) >= enough && number_up_to(others, own) >= enough;
@@ -92,6 +93,8 @@ void Ranking::note(const Fits& fits, std::vector<InTurn>& known) {
   }
 }
 
+/// The micro batches of an enumerated candidate, largest first: with a pipeline its own, otherwise all that are
+/// feasible.
 std::vector<std::int64_t> Ranking::sizes_of(const Candidate& base) const {
   if (base.degrees.pp > 1) return {base.micro_batch};
   std::vector<std::int64_t> sizes = micro_batches(problem_.workload(), base.degrees);
@@ -146,8 +149,8 @@ Ranking::Fits Ranking::fits(const Candidate& base) const {
     const auto beaten = std::partition_point(sizes.begin(), sizes.end(), [&](std::int64_t size) {
       c.micro_batch = size;
       const Seconds bound = common_work_.bound(c);
-      const bool is_slow = is_beaten(c, bound),
-                 has_slow_exchange = !is_slow && is_beaten_by_exchange(c, common_work_.own_bound(c));
+      const bool is_slow = is_beaten(c, bound), has_slow_exchange = !is_slow && c.degrees.pp > 1 &&
+                                                                    is_beaten_by_exchange(c, common_work_.own_bound(c));
       if (is_slow) out.bound = std::min(out.bound.value_or(bound), bound);
       if (has_slow_exchange) out.is_beaten_by_exchange = true;
       return !is_slow && !has_slow_exchange;
@@ -174,9 +177,11 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
   std::vector<Seconds> bounds(feasible.size());
   in_parallel(feasible.size(), threads_, [&](std::size_t i) { bounds[i] = rough_bounds(feasible[i]).front().first; });
   std::vector<Seconds> own = bounds;
-  // Bounds with their own exchange find the fastest first, but not soon enough in a limited time.
+  // Bounds with their own exchange find the fastest pipelines first, but not soon enough in a limited time.
   enum class Known : std::uint8_t { Roughly, WithAnyExchange, WithOwn };
-  const Known all_known = space_.is_out_of_time ? Known::WithAnyExchange : Known::WithOwn;
+  const auto all_known = [&](std::size_t i) {
+    return space_.is_out_of_time || feasible[i].degrees.pp == 1 ? Known::WithAnyExchange : Known::WithOwn;
+  };
   std::vector<Known> known(feasible.size(), Known::Roughly);
   const auto refine = [&](std::span<const std::size_t> items) {
     in_parallel(items.size(), threads_, [&](std::size_t k) {
@@ -184,7 +189,7 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
       if (known[i] == Known::Roughly) {
         bounds[i] = own[i] = least_bound(feasible[i]);
       } else {
-        own[i] = std::max(bounds[i], least_own_bound(feasible[i]));
+        own[i] = std::max(bounds[i], common_work_.own_bound(feasible[i]));
       }
     });
     for (const std::size_t i : items) known[i] = known[i] == Known::Roughly ? Known::WithAnyExchange : Known::WithOwn;
@@ -195,14 +200,12 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
   bool has_simulated = false;
   const auto is_over = [&] { return (fitting >= kLeastFits || tries >= kMostTries) && is_cut(); };
   in_rounds_by_bound(
-      own, [&](std::size_t i) { return known[i] != all_known; },
+      own, [&](std::size_t i) { return known[i] != all_known(i); },
       [&](std::size_t i) {
-        if (is_over() || is_beaten(feasible[i], bounds[i])) {
-          all[i].bound = bounds[i];
-        } else if (known[i] == Known::WithOwn && is_beaten_by_exchange(feasible[i], own[i])) {
-          all[i].is_beaten_by_exchange = true;
-        }
-        return all[i].bound || all[i].is_beaten_by_exchange;
+        if (is_over() || is_beaten(feasible[i], bounds[i])) all[i].bound = bounds[i];
+        if (all[i].bound) return true;
+        all[i].is_beaten_by_exchange = known[i] == Known::WithOwn && is_beaten_by_exchange(feasible[i], own[i]);
+        return all[i].is_beaten_by_exchange;
       },
       refine,
       [&](std::span<const std::size_t> items) {
@@ -313,17 +316,6 @@ Seconds Ranking::least_bound(Candidate base) const {
     if (rough >= least) break;
     base.micro_batch = size;
     least = std::min(least, std::max(rough, common_work_.bound(base)));
-  }
-  return least;
-}
-
-/// The same with its own exchange.
-Seconds Ranking::least_own_bound(Candidate base) const {
-  Seconds least{std::numeric_limits<double>::infinity()};
-  for (const auto& [rough, size] : rough_bounds(base)) {
-    if (rough >= least) break;
-    base.micro_batch = size;
-    if (common_work_.bound(base) < least) least = std::min(least, common_work_.own_bound(base));
   }
   return least;
 }

@@ -24,11 +24,11 @@ struct Deferred {
   Seconds bound;
 };
 
-/// An enumerated candidate that was left out since others are faster than bounds with its own exchange. It may not fit
+/// An enumerated pipeline that was left out since others are faster than bounds with its own exchange. It may not fit
 /// in memory.
 struct LeftOut {
   Candidate candidate;
-  Seconds bound;  // with any exchange, for all micro batches
+  Seconds bound;  // with any exchange
 };
 
 class Ranking {
@@ -45,9 +45,6 @@ class Ranking {
   [[nodiscard]] const std::vector<Deferred>& deferred() const { return deferred_; }
   [[nodiscard]] const std::vector<LeftOut>& left_out() const { return left_out_; }
   [[nodiscard]] CommonWork& common_work() { return common_work_; }
-  /// The micro batches of an enumerated candidate, largest first: with a pipeline its own, otherwise all that are
-  /// feasible.
-  [[nodiscard]] std::vector<std::int64_t> sizes_of(const Candidate& base) const;
   /// The least bound of the other candidates that were ruled out unpriced; infinite if there are none.
   [[nodiscard]] Seconds least_unpriced() const { return least_unpriced_; }
   /// Whether the search is to end with what it has (SearchSpace::is_out_of_time); once true, it stays so.
@@ -94,18 +91,18 @@ class Ranking {
   };
 
   [[nodiscard]] Fits fits(const Candidate& base) const;
+  [[nodiscard]] std::vector<std::int64_t> sizes_of(const Candidate& base) const;
   [[nodiscard]] Evaluation with_largest_size(Candidate c, std::span<const std::int64_t> sizes) const;
   [[nodiscard]] std::vector<std::pair<Seconds, std::int64_t>> rough_bounds(Candidate base) const;
   [[nodiscard]] Seconds least_bound(Candidate base) const;
-  [[nodiscard]] Seconds least_own_bound(Candidate base) const;
   /// Whether a candidate of this bound cannot be among those that later rounds go on with: `most_refined` pipelines or
   /// `most_simulated` candidates are known to be faster by their closed forms. If one that was simulated early is
   /// faster, enough for comparison are, or none need be if others of its degrees were deferred.
   [[nodiscard]] bool is_beaten(const Candidate& candidate, Seconds bound) const;
-  /// Whether enough are known to be faster than `own`, a bound of an enumerated candidate with its exchange: of a
-  /// pipeline that cannot overlap microbatches, so many that it would be neither refined nor simulated, nor priced with
-  /// rows that go to each node once (deduplicate_rows); where others of its degrees were deferred, one that was
-  /// simulated early.
+  /// Whether enough are known to be faster than `own`, a bound of an enumerated pipeline with its exchange: if it
+  /// cannot overlap microbatches, so many that it would be neither refined nor simulated, nor priced with rows that go
+  /// to each node once (deduplicate_rows); where others of its degrees were deferred, one that was simulated early.
+  /// False without a pipeline.
   [[nodiscard]] bool is_beaten_by_exchange(const Candidate& candidate, Seconds own) const;
   [[nodiscard]] bool has_deferred(const Degrees& degrees) const;
   [[nodiscard]] bool spans_nodes(const Candidate& candidate) const;

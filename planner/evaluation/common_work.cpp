@@ -217,13 +217,11 @@ const CommonWork::Passes& CommonWork::own_passes(const Candidate& candidate, std
   return known(own_passes_, key, [&] {
     StageClusters& clusters = problem_.stage_clusters();
     const std::int64_t stages = problem_.cluster().world_size() / c.degrees.ranks_per_stage();
-    if (stage == 0 && has_replicas_outside) {
-      const LoweredPasses moe = lowered(problem_.model(), c, moe_units_);
-      return with_moe_units(passes_without_experts(c, Priced::All),
-                            priced_by_first_rank(moe.program, moe, clusters.first_of(stages)));
-    }
-    const LoweredPasses passes = lowered(problem_.model(), c);
-    return priced_by_first_rank(passes.program, passes, clusters.of(stages, stage).cluster);
+    const Cluster& ranks = stage == 0 ? clusters.first_of(stages) : clusters.of(stages, stage).cluster;
+    const bool has_known_rest = stage == 0 && has_replicas_outside;
+    const LoweredPasses own = has_known_rest ? lowered(problem_.model(), c, moe_units_) : lowered(problem_.model(), c);
+    const Passes priced = priced_by_first_rank(own.program, own, ranks);
+    return has_known_rest ? with_moe_units(passes_without_experts(c, Priced::All), priced) : priced;
   });
 }
 

@@ -45,10 +45,7 @@ class LeastBound {
     }
     if (is_cut_) return std::min({least, least_of(of_left_out), least_of(of_deferred), least_of(of_ranked)});
 
-    lower(least, of_deferred, [&](std::size_t i) {
-      const Candidate least_exchange = with_least_exchange(deferred[i].evaluated.candidate);
-      return common_work_of(least_exchange).bounded_by_first_rank(machines);
-    });
+    lower(least, of_deferred, [&](std::size_t i) { return with_any_exchange(deferred[i].evaluated.candidate); });
     lower(least, of_ranked, [&](std::size_t i) {
       const Evaluated& e = ranked[i];
       const Candidate least_exchange = with_least_exchange(e.candidate);
@@ -66,14 +63,19 @@ class LeastBound {
     return all.empty() ? kNone : *std::min_element(all.begin(), all.end());
   }
 
+  /// A bound from one rank of each stage.
+  [[nodiscard]] Seconds with_any_exchange(const Candidate& c) const {
+    const Candidate least_exchange = with_least_exchange(c);
+    return common_work_of(least_exchange).bounded_by_first_rank(common_work_.machines());
+  }
+
   /// The bound of an enumerated pipeline, with any exchange and the least recomputation with which it fits in memory;
   /// infinite if it does not.
   [[nodiscard]] Seconds bound_if_it_fits(Candidate c) const {
     for (const Recompute recompute : recompute_levels(problem_.workload(), space_)) {
       c.recompute = recompute;
       if (evaluate(problem_, c, Depth::Memory, {.is_rejected_by_first_rank = true}).infeasibility) continue;
-      const Candidate least_exchange = with_least_exchange(c);
-      return common_work_of(least_exchange).bounded_by_first_rank(common_work_.machines());
+      return with_any_exchange(c);
     }
     return kNone;
   }

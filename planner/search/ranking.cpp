@@ -51,7 +51,6 @@ bool Ranking::has_deferred(const Degrees& degrees) const {
 }
 
 bool Ranking::is_beaten_by_exchange(const Candidate& c, Seconds own) const {
-  if (c.degrees.pp == 1) return false;
   if (has_deferred(c.degrees) && is_slower_than_early(own)) return true;
   if (c.virtual_stages > 1) return false;
   const std::int64_t enough = std::max({space_.most_refined, space_.most_simulated, kRunnersUp});

@@ -102,8 +102,7 @@ class Ranking {
   /// Whether enough are known to be faster than `own`, a bound of an enumerated pipeline with its exchange: if it
   /// cannot overlap microbatches, so many that it would be neither refined nor simulated, nor priced with rows that go
   /// to each node once (deduplicate_rows); where others of its degrees were deferred, one that was simulated early.
-  /// False without a pipeline.
-  [[nodiscard]] bool is_beaten_by_exchange(const Candidate& candidate, Seconds own) const;
+  [[nodiscard]] bool is_beaten_by_exchange(const Candidate& pipeline, Seconds own) const;
   [[nodiscard]] bool has_deferred(const Degrees& degrees) const;
   [[nodiscard]] bool spans_nodes(const Candidate& candidate) const;
   void simulate_front();

@@ -49,7 +49,7 @@ TEST_CASE("A pipeline that its exchange rules out is no faster than enough other
   CHECK(by_exchange > 0);
 }
 
-TEST_CASE("A candidate whose ranks differ and that its exchange rules out is no faster than the best", "[slow]") {
+TEST_CASE("A pipeline whose ranks differ and that its exchange rules out is no faster than the best", "[slow]") {
   SmallCase c;
   c.nodes = 8;
   c.gpus_per_node = 2;

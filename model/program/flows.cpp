@@ -39,6 +39,20 @@ class PairRows {
   [[nodiscard]] std::int64_t between(RankId from, RankId to) {
     if (in_.kind == Rows::Kind::Fixed) return part(in_.each, family_.position(to), family_.size);
     if (!leads(program_, in_.path, from) || !leads(program_, gets_, to)) return 0;
+    const bool all_in = in_.experts == Rows::Experts::All;
+    if (!is_uniform_ || is_positional_ || counted().distinct || !(all_in || out_.experts == Rows::Experts::All))
+      return counted_between(from, to);
+    if (of_positions_.empty()) of_positions_.assign(static_cast<std::size_t>(family_.size), -1);
+    std::int64_t& known = of_positions_[static_cast<std::size_t>(family_.position(all_in ? to : from))];
+    if (known < 0) known = counted_between(from, to);
+    return known;
+  }
+
+ private:
+  [[nodiscard]] const Rows& counted() const { return gathers_ ? in_ : out_; }
+  [[nodiscard]] std::span<const RowStep> counted_path() const { return gathers_ ? in_.path : gets_; }
+
+  [[nodiscard]] std::int64_t counted_between(RankId from, RankId to) {
     find_experts(from, to);
     const RankId rank = gathers_ ? from : to;
     if (!is_uniform_ || (counted().distinct && experts_.size() != 1))
@@ -48,10 +62,6 @@ class PairRows {
     if (is_new) it->second = rows_over(program_, counted(), counted_path(), rank, experts_);
     return it->second;
   }
-
- private:
-  [[nodiscard]] const Rows& counted() const { return gathers_ ? in_ : out_; }
-  [[nodiscard]] std::span<const RowStep> counted_path() const { return gathers_ ? in_.path : gets_; }
 
   void find_experts(RankId from, RankId to) {
     const bool all_in = in_.experts == Rows::Experts::All;
@@ -86,6 +96,7 @@ class PairRows {
   std::map<RankId, ExpertSet> of_senders_, of_receivers_;
   ExpertSet experts_;                                                   // of the last pair
   std::map<std::pair<RankId, std::int64_t>, std::int64_t> known_rows_;  // by rank, if it matters, and experts
+  std::vector<std::int64_t> of_positions_;  // by that of the rank whose experts decide, if only these matter
 };
 
 /// Number of rows that position `from` sends to position `to`, its own and those that it relays, with
@@ -338,33 +349,6 @@ bool is_to_copies(const Operation& operation) {
   const Communication* c = operation.communication();
   return c != nullptr && c->collective == Collective::Broadcast &&
          operation.reads.front().rows.kind == Rows::Kind::PerExpert;
-}
-
-std::vector<ExpertChain> expert_chains(const Program& program, const Operation& operation, RankId member) {
-  const GroupFamily& family = program.group(operation.communication()->group);
-  const RoutingTable& table = program.routings[operation.reads.front().rows.routing.index()];
-  const std::int64_t per_node = members_per_node(program, family);
-  struct Chain {
-    std::int64_t home = 0;
-    std::vector<std::int64_t> copies;
-  };
-  std::map<ExpertId, Chain> chains;
-  for (std::int64_t p = 0; p < family.size; ++p) {
-    const ExpertRange held = local_experts(program, operation.reads.front().rows.routing, family.member(member, p));
-    for (std::int64_t s = held.first; s < held.last && !table.slots.empty(); ++s) {
-      const std::optional<ExpertSlot>& slot = table.slots[static_cast<std::size_t>(s)];
-      if (!slot) continue;
-      slot->is_home ? (void)(chains[slot->expert].home = p) : chains[slot->expert].copies.push_back(p);
-    }
-  }
-  std::vector<ExpertChain> out;
-  for (auto& [expert, chain] : chains) {
-    std::stable_partition(chain.copies.begin(), chain.copies.end(),
-                          [&, home = chain.home](std::int64_t p) { return p / per_node == home / per_node; });
-    out.push_back({expert, {chain.home}});
-    out.back().positions.insert(out.back().positions.end(), chain.copies.begin(), chain.copies.end());
-  }
-  return out;
 }
 
 bool adds_up(const Program& program, const Operation& operation) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -131,6 +132,33 @@ Bytes bytes_of_shapes(const Program& program, std::size_t stage, Dtype dtype) {
   std::int64_t elements = 0;
   for (const auto& [rows, columns] : shapes) elements += rows * columns;
   return Bytes(static_cast<double>(elements * size_of(dtype)));
+}
+
+std::vector<ExpertChain> expert_chains(const Program& program, const Operation& operation, RankId member) {
+  const GroupFamily& family = program.group(operation.communication()->group);
+  const RoutingTable& table = program.routings[operation.reads.front().rows.routing.index()];
+  const std::int64_t per_node = members_per_node(program, family);
+  struct Chain {
+    std::int64_t home = 0;
+    std::vector<std::int64_t> copies;
+  };
+  std::map<ExpertId, Chain> chains;
+  for (std::int64_t p = 0; p < family.size; ++p) {
+    const ExpertRange held = local_experts(program, operation.reads.front().rows.routing, family.member(member, p));
+    for (std::int64_t s = held.first; s < held.last && !table.slots.empty(); ++s) {
+      const std::optional<ExpertSlot>& slot = table.slots[static_cast<std::size_t>(s)];
+      if (!slot) continue;
+      slot->is_home ? (void)(chains[slot->expert].home = p) : chains[slot->expert].copies.push_back(p);
+    }
+  }
+  std::vector<ExpertChain> out;
+  for (auto& [expert, chain] : chains) {
+    std::stable_partition(chain.copies.begin(), chain.copies.end(),
+                          [&, home = chain.home](std::int64_t p) { return p / per_node == home / per_node; });
+    out.push_back({expert, {chain.home}});
+    out.back().positions.insert(out.back().positions.end(), chain.copies.begin(), chain.copies.end());
+  }
+  return out;
 }
 
 }  // namespace moeplan

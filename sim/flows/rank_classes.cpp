@@ -19,7 +19,8 @@ namespace moeplan::sim {
 namespace {
 
 using Colour = std::uint64_t;
-constexpr std::int64_t kFew = 8;  // assumed: so few ranks are simulated sooner than classes are found
+// Assumed: so few ranks, also in relation to all, are simulated sooner than classes are found.
+constexpr std::int64_t kFew = 8, kRanksToOne = 64;
 constexpr std::size_t kMostFlows = std::size_t{1} << 22U;  // assumed: limits their memory to about 170 MB
 
 Colour mixed(Colour a, Colour b) {
@@ -316,7 +317,7 @@ class Refinement {
 std::shared_ptr<const SymmetricView> simulated_view(const Program& program, const Cluster& cluster) {
   const SymmetricView* rotated = representatives_view(program, cluster);
   const std::shared_ptr<const SymmetricView> known(std::shared_ptr<const void>(), rotated);
-  if (rotated && rotated->representatives < kFew) return known;
+  if (rotated && rotated->representatives <= std::max(kFew, program.world_size / kRanksToOne)) return known;
   if (program.world_size != cluster.world_size() || program.stages.size() > 1 || cluster.ranks_per_gpu > 1)
     return known;
   const std::int64_t most = rotated ? rotated->representatives : program.world_size;

@@ -22,16 +22,27 @@ SubCluster without_waves(const Cluster& cluster) {
   return out;
 }
 
-/// The model with nothing in place of its MoE feed-forward parts.
-ModelSpec without_experts(ModelSpec model) {
-  constexpr Ffn kNone{.hidden_size = 0, .gated = false, .bias = false};
-  const auto leave_out_experts = [&](LayerSpec& layer) {
-    if (std::holds_alternative<Moe>(layer.ffn)) layer.ffn = kNone;
+/// The model with each of its layers that has experts changed.
+template <class Change>
+ModelSpec with_moe_layers(ModelSpec model, const Change& change) {
+  const auto change_if_moe = [&](LayerSpec& layer) {
+    if (std::holds_alternative<Moe>(layer.ffn)) change(layer);
   };
   if (model.num_mtp_layers > 0) model.mtp_layer = mtp_layer(model);
-  if (model.mtp_layer) leave_out_experts(*model.mtp_layer);
-  for (RepeatedLayers& run : model.layers) std::for_each(run.pattern.begin(), run.pattern.end(), leave_out_experts);
+  if (model.mtp_layer) change_if_moe(*model.mtp_layer);
+  for (RepeatedLayers& run : model.layers) std::for_each(run.pattern.begin(), run.pattern.end(), change_if_moe);
   return model;
+}
+
+/// The model with nothing in place of its MoE feed-forward parts.
+ModelSpec without_experts(const ModelSpec& model) {
+  constexpr Ffn kNone{.hidden_size = 0, .gated = false, .bias = false};
+  return with_moe_layers(model, [&](LayerSpec& layer) { layer.ffn = kNone; });
+}
+
+/// The model whose MoE layers have no token mixers.
+ModelSpec experts_alone(const ModelSpec& model) {
+  return with_moe_layers(model, [](LayerSpec& layer) { layer.mixer = NoMixer{}; });
 }
 
 /// Forward FLOPs a token of the routed experts of the units before each unit of the model and, at the end, of all.
@@ -66,10 +77,12 @@ std::vector<std::size_t> units_with_experts(const std::vector<double>& flops_bef
   return out;
 }
 
+/// What the host launches apart from the GPU's waits for it.
 std::int64_t launches_of(const Block& block) {
   std::int64_t out = 0;
   for (const Operation& operation : block.operations) {
-    if (const auto* launches = std::get_if<Launches>(&operation.work)) out += launches->operations;
+    const auto* launches = std::get_if<Launches>(&operation.work);
+    if (launches && operation.stream == Stream::Host) out += launches->operations;
   }
   return out;
 }
@@ -95,6 +108,7 @@ bool has_equal_ranks(const Workload& workload) {
 CommonWork::CommonWork(const Problem& problem)
     : problem_(problem),
       without_experts_(without_experts(problem.model())),
+      experts_alone_(experts_alone(problem.model())),
       expert_flops_(expert_flops(problem.model())),
       moe_units_(units_with_experts(expert_flops_)),
       without_waves_(without_waves(problem.cluster())),
@@ -127,9 +141,9 @@ LoweredPasses CommonWork::lowered(const ModelSpec& model, const Candidate& c,
   return lower_passes(model, problem_.workload(), c, problem_.ranks_per_node(), units);
 }
 
-/// Passes without exchange on the ranks and links of the first stage.
-CommonWork::Passes CommonWork::priced(LoweredPasses lowered, Priced operations) {
-  Program program = without_exchange(std::move(lowered.program), problem_.workload());
+/// Work without exchange on the ranks and links of the first stage.
+CommonWork::Work CommonWork::priced(LoweredPasses lowered, Priced operations) {
+  lowered.program = without_exchange(std::move(lowered.program), problem_.workload());
   const auto is_omitted = [&](const Operation& o) {
     switch (operations) {
       case Priced::All: return false;
@@ -140,22 +154,29 @@ CommonWork::Passes CommonWork::priced(LoweredPasses lowered, Priced operations) 
     return false;
   };
   if (operations != Priced::All) {
-    for (Block& block : program.blocks) leave_out(block, is_omitted);
+    for (Block& block : lowered.program.blocks) leave_out(block, is_omitted);
   }
-  return priced_by_first_rank(program, lowered,
-                              machines_.first_of(problem_.cluster().world_size() / program.world_size));
+  return priced_by_first_rank(std::move(lowered),
+                              machines_.first_of(problem_.cluster().world_size() / lowered.program.world_size));
 }
 
-/// `blocks` are those of the Program.
-CommonWork::Passes CommonWork::priced_by_first_rank(const Program& program, const LoweredPasses& blocks,
-                                                    const Cluster& ranks) const {
-  BlockPricer pricer(program, ranks, PricedRanks::First);
-  const auto sums = [&](const std::vector<BlockId>& units) {
+CommonWork::Work CommonWork::priced_by_first_rank(LoweredPasses lowered, const Cluster& ranks) const {
+  const auto by_unit = [](const std::vector<BlockId>& units, const auto& seconds) {
     std::vector<double> before{0.0};
-    for (const BlockId block : units) before.push_back(before.back() + pricer.price(block).alone.front());
+    for (const BlockId block : units) before.push_back(before.back() + seconds(block));
     return before;
   };
-  return {.forward = sums(blocks.forward), .backward = sums(blocks.backward)};
+  const auto by_direction = [&](const auto& seconds) {
+    return Passes{.forward = by_unit(lowered.forward, seconds), .backward = by_unit(lowered.backward, seconds)};
+  };
+  std::vector<Block>& blocks = lowered.program.blocks;
+  Work out;
+  out.host = by_direction(
+      [&](BlockId block) { return host_time(ranks.gpu, Launches{launches_of(blocks[block.index()])}).value(); });
+  for (Block& block : blocks) leave_out(block, [](const Operation& o) { return o.stream == Stream::Host; });
+  BlockPricer pricer(lowered.program, ranks, PricedRanks::First);
+  out.streams = by_direction([&](BlockId block) { return pricer.price(block).alone.front(); });
+  return out;
 }
 
 CommonWork::Key CommonWork::key_of(const Candidate& c, Priced operations) {
@@ -169,9 +190,10 @@ const CommonWork::Passes& CommonWork::passes(const Candidate& candidate, Priced 
   const Candidate c = representative(candidate, operations);
   return known(passes_, key_of(c, operations), [&] {
     const bool has_links = operations == Priced::All;
-    if (has_links && c.rank_order != RankOrder::Megatron) return priced(lowered(problem_.model(), c), operations);
-    const Passes of_moe = priced(lowered(problem_.model(), c, moe_units_), operations);
-    return with_moe_units(passes_without_experts(c, operations), of_moe);
+    if (has_links && c.rank_order != RankOrder::Megatron)
+      return together(priced(lowered(problem_.model(), c), operations));
+    return with_experts(work_without_experts(c, operations), priced(lowered(experts_alone_, c, moe_units_), operations),
+                        c.recompute);
   });
 }
 
@@ -186,26 +208,37 @@ Candidate CommonWork::without_expert_degrees(const Candidate& candidate, bool ha
   return c;
 }
 
-const CommonWork::Passes& CommonWork::passes_without_experts(const Candidate& candidate, Priced operations) {
+const CommonWork::Work& CommonWork::work_without_experts(const Candidate& candidate, Priced operations) {
   const Candidate c = without_expert_degrees(candidate, /*has_links=*/operations == Priced::All);
-  return known(without_experts_passes_, key_of(c, operations),
+  return known(without_experts_work_, key_of(c, operations),
                [&] { return priced(lowered(without_experts_, c), operations); });
 }
 
-/// The passes with those of units that have experts in the place of their own.
-CommonWork::Passes CommonWork::with_moe_units(const Passes& dense, const Passes& of_moe) const {
-  const auto merged = [&](const std::vector<double>& all, const std::vector<double>& moe) {
+CommonWork::Passes CommonWork::together(const Work& work) { return longer_of_each(work.streams, work.host); }
+
+/// The passes of units of which the mixers and dense parts and, of those that have experts, the rest are known. Both
+/// follow one another on the GPU. The launches of both are rounded, and count a layer that is recomputed as a whole.
+CommonWork::Passes CommonWork::with_experts(const Work& dense, const Work& experts, Recompute recompute) const {
+  const std::int64_t counted_twice = recompute.has(RecomputeModule::WholeLayer) ? 2 : 1;
+  const double twice = host_time(problem_.cluster().gpu, Launches{counted_twice}).value();
+  const auto sums = [&](const std::vector<double>& all, const std::vector<double>& added, double less) {
     std::vector<double> before{0.0};
     std::size_t next = 0;
     for (std::size_t i = 0; i + 1 < all.size(); ++i) {
-      const bool has_experts = next < moe_units_.size() && moe_units_[next] == i;
-      const double time = has_experts ? moe[next + 1] - moe[next] : all[i + 1] - all[i];
-      next += has_experts ? 1 : 0;
+      double time = all[i + 1] - all[i];
+      if (next < moe_units_.size() && moe_units_[next] == i) {
+        time += std::max(0.0, added[next + 1] - added[next] - less);
+        ++next;
+      }
       before.push_back(before.back() + time);
     }
     return before;
   };
-  return {.forward = merged(dense.forward, of_moe.forward), .backward = merged(dense.backward, of_moe.backward)};
+  const auto both = [&](const Passes& all, const Passes& added, double less) {
+    return Passes{.forward = sums(all.forward, added.forward, less),
+                  .backward = sums(all.backward, added.backward, less)};
+  };
+  return longer_of_each(both(dense.streams, experts.streams, 0), both(dense.host, experts.host, twice));
 }
 
 /// With the candidate's exchange, on the ranks and links of a stage.
@@ -219,9 +252,9 @@ const CommonWork::Passes& CommonWork::own_passes(const Candidate& candidate, std
     const std::int64_t stages = problem_.cluster().world_size() / c.degrees.ranks_per_stage();
     const Cluster& ranks = stage == 0 ? clusters.first_of(stages) : clusters.of(stages, stage).cluster;
     const bool has_known_rest = stage == 0 && has_replicas_outside;
-    const LoweredPasses own = has_known_rest ? lowered(problem_.model(), c, moe_units_) : lowered(problem_.model(), c);
-    const Passes priced = priced_by_first_rank(own.program, own, ranks);
-    return has_known_rest ? with_moe_units(passes_without_experts(c, Priced::All), priced) : priced;
+    if (!has_known_rest) return together(priced_by_first_rank(lowered(problem_.model(), c), ranks));
+    return with_experts(work_without_experts(c, Priced::All),
+                        priced_by_first_rank(lowered(experts_alone_, c, moe_units_), ranks), c.recompute);
   });
 }
 
@@ -229,12 +262,12 @@ const CommonWork::Rough& CommonWork::rough(const Candidate& candidate) {
   const bool has_links = priced_of(candidate) == Priced::All && candidate.rank_order == RankOrder::Megatron;
   const Candidate c = without_expert_degrees(candidate, has_links);
   return known(rough_, key_of(c, has_links ? Priced::All : Priced::ComputeStream), [&] {
-    Rough out{.computation = passes_without_experts(c, Priced::ComputeStream),
+    Rough out{.computation = work_without_experts(c, Priced::ComputeStream).streams,
               .host = launched(lowered(problem_.model(), c), lowered(without_experts_, c)),
               .together = {}};
     add_mean_load(c, out.computation);
     out.together = longer_of_each(out.computation, out.host);
-    if (has_links) out.together = longer_of_each(out.together, passes_without_experts(c, Priced::All));
+    if (has_links) out.together = longer_of_each(out.together, together(work_without_experts(c, Priced::All)));
     return out;
   });
 }

@@ -55,6 +55,10 @@ class CommonWork {
   struct Passes {
     std::vector<double> forward, backward;
   };
+  /// The time of the units' operations on the GPU, the longest chain of each, and of the host that launches them.
+  struct Work {
+    Passes streams, host;
+  };
   /// Parts of a unit's work, each of which is no more than its time: the compute stream's without the experts but for
   /// their mean load, the host's, and the longest of both and of the work without experts on all streams.
   struct Rough {
@@ -92,14 +96,14 @@ class CommonWork {
   [[nodiscard]] Candidate representative(const Candidate& candidate, Priced operations);
   [[nodiscard]] const Passes& passes(const Candidate& candidate, Priced operations);
   [[nodiscard]] Candidate without_expert_degrees(const Candidate& candidate, bool has_links);
-  [[nodiscard]] const Passes& passes_without_experts(const Candidate& candidate, Priced operations);
-  [[nodiscard]] Passes with_moe_units(const Passes& dense, const Passes& of_moe) const;
+  [[nodiscard]] const Work& work_without_experts(const Candidate& candidate, Priced operations);
+  [[nodiscard]] static Passes together(const Work& work);
+  [[nodiscard]] Passes with_experts(const Work& dense, const Work& experts, Recompute recompute) const;
   [[nodiscard]] LoweredPasses lowered(const ModelSpec& model, const Candidate& c,
                                       const std::optional<std::vector<std::size_t>>& units = {}) const;
   [[nodiscard]] const Passes& own_passes(const Candidate& candidate, std::int64_t stage);
-  [[nodiscard]] Passes priced(LoweredPasses lowered, Priced operations);
-  [[nodiscard]] Passes priced_by_first_rank(const Program& program, const LoweredPasses& blocks,
-                                            const Cluster& ranks) const;
+  [[nodiscard]] Work priced(LoweredPasses lowered, Priced operations);
+  [[nodiscard]] Work priced_by_first_rank(LoweredPasses lowered, const Cluster& ranks) const;
   [[nodiscard]] const Rough& rough(const Candidate& candidate);
   void add_mean_load(const Candidate& c, Passes& passes) const;
   [[nodiscard]] Passes launched(const LoweredPasses& all, const LoweredPasses& dense) const;
@@ -131,14 +135,15 @@ class CommonWork {
   }
 
   const Problem& problem_;
-  const ModelSpec without_experts_;
+  const ModelSpec without_experts_, experts_alone_;
   const std::vector<double> expert_flops_;
   const std::vector<std::size_t> moe_units_;  // units of the model that have experts
   const SubCluster without_waves_;
   StageClusters machines_;
   const bool has_equal_ranks_;  // under any number of replicas and stages
   std::mutex mutex_;
-  std::map<Key, Passes> passes_, without_experts_passes_;
+  std::map<Key, Passes> passes_;
+  std::map<Key, Work> without_experts_work_;
   std::map<OwnKey, Passes> own_passes_;
   std::map<Key, Rough> rough_;
   std::map<EndsKey, std::vector<Ends>> ends_;

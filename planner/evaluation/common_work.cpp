@@ -214,29 +214,46 @@ const CommonWork::Work& CommonWork::work_without_experts(const Candidate& candid
 
 CommonWork::Passes CommonWork::together(const Work& work) { return longer_of_each(work.streams, work.host); }
 
-/// The passes of units of which the mixers and dense parts and, of those that have experts, the rest are known. Both
-/// follow one another on the GPU. The launches of both are rounded, and count a layer that is recomputed as a whole.
-CommonWork::Passes CommonWork::with_experts(const Work& dense, const Work& experts, Recompute recompute) const {
-  const std::int64_t counted_twice = recompute.has(RecomputeModule::WholeLayer) ? 2 : 1;
-  const double twice = host_time(problem_.cluster().gpu, Launches{counted_twice}).value();
-  const auto sums = [&](const std::vector<double>& all, const std::vector<double>& added, double less) {
+/// The passes through all units, with those of the experts added where units have any, less what both have counted.
+CommonWork::Passes CommonWork::with_experts(const Passes& dense, const Passes& experts, double counted_twice) const {
+  const auto sums = [&](const std::vector<double>& all, const std::vector<double>& added) {
     std::vector<double> before{0.0};
     std::size_t next = 0;
     for (std::size_t i = 0; i + 1 < all.size(); ++i) {
       double time = all[i + 1] - all[i];
       if (next < moe_units_.size() && moe_units_[next] == i) {
-        time += std::max(0.0, added[next + 1] - added[next] - less);
+        time += std::max(0.0, added[next + 1] - added[next] - counted_twice);
         ++next;
       }
       before.push_back(before.back() + time);
     }
     return before;
   };
-  const auto both = [&](const Passes& all, const Passes& added, double less) {
-    return Passes{.forward = sums(all.forward, added.forward, less),
-                  .backward = sums(all.backward, added.backward, less)};
-  };
-  return longer_of_each(both(dense.streams, experts.streams, 0), both(dense.host, experts.host, twice));
+  return {.forward = sums(dense.forward, experts.forward), .backward = sums(dense.backward, experts.backward)};
+}
+
+/// Mixers and MoE parts follow one another on the GPU. The launches of both are rounded, and count a layer that is
+/// recomputed as a whole.
+CommonWork::Passes CommonWork::with_experts(const Work& dense, const Work& experts, Recompute recompute) const {
+  const Launches twice{recompute.has(RecomputeModule::WholeLayer) ? 2 : 1};
+  return longer_of_each(with_experts(dense.streams, experts.streams),
+                        with_experts(dense.host, experts.host, host_time(problem_.cluster().gpu, twice).value()));
+}
+
+/// The MoE parts alone, without communication.
+const CommonWork::Work& CommonWork::experts_without_links(const Candidate& candidate, Priced operations,
+                                                          bool has_weight_gradients) {
+  const Candidate c = representative(candidate, operations);
+  return known(experts_work_, {key_of(c, operations), has_weight_gradients}, [&] {
+    LoweredPasses all = lowered(experts_alone_, c, moe_units_);
+    const auto is_weight_gradient = [](const Operation& o) {
+      return o.op_class == OpClass::Expert && o.computes_weight_gradient();
+    };
+    for (Block& block : all.program.blocks) {
+      if (!has_weight_gradients) leave_out(block, is_weight_gradient);
+    }
+    return priced(std::move(all), operations);
+  });
 }
 
 /// With the candidate's exchange, on the ranks and links of a stage.

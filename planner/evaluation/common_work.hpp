@@ -33,6 +33,10 @@ class CommonWork {
   /// passes of several microbatches overlap.
   [[nodiscard]] Seconds bound(const Candidate& candidate);
 
+  /// A lower bound on the same iterations as bound() that many schedules have in common (Schedule::least_as_s1()); zero
+  /// if theirs has none.
+  [[nodiscard]] Seconds shared_bound(const Candidate& candidate);
+
   /// A lower bound on the iteration time of the candidate alone, with its own exchange. Where stages have different
   /// links, exchanges of the stage with most work only; where passes of several microbatches overlap, bound().
   [[nodiscard]] Seconds own_bound(const Candidate& candidate);
@@ -98,7 +102,10 @@ class CommonWork {
   [[nodiscard]] Candidate without_expert_degrees(const Candidate& candidate, bool has_links);
   [[nodiscard]] const Work& work_without_experts(const Candidate& candidate, Priced operations);
   [[nodiscard]] static Passes together(const Work& work);
+  [[nodiscard]] Passes with_experts(const Passes& dense, const Passes& experts, double counted_twice = 0) const;
   [[nodiscard]] Passes with_experts(const Work& dense, const Work& experts, Recompute recompute) const;
+  [[nodiscard]] const Work& experts_without_links(const Candidate& candidate, Priced operations,
+                                                  bool has_weight_gradients);
   [[nodiscard]] LoweredPasses lowered(const ModelSpec& model, const Candidate& c,
                                       const std::optional<std::vector<std::size_t>>& units = {}) const;
   [[nodiscard]] const Passes& own_passes(const Candidate& candidate, std::int64_t stage);
@@ -144,6 +151,7 @@ class CommonWork {
   std::mutex mutex_;
   std::map<Key, Passes> passes_;
   std::map<Key, Work> without_experts_work_;
+  std::map<std::pair<Key, bool>, Work> experts_work_;
   std::map<OwnKey, Passes> own_passes_;
   std::map<Key, Rough> rough_;
   std::map<EndsKey, std::vector<Ends>> ends_;

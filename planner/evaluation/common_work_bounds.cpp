@@ -34,6 +34,25 @@ Seconds CommonWork::bound(const Candidate& candidate) {
   return std::max(longest, longest_stage(passes(candidate, Priced::Host), candidate));
 }
 
+/// Of the host, what all schedules launch. With other degrees than the candidate's, S1 does not gather weights, whose
+/// gradients are then written in another format, and not added up.
+Seconds CommonWork::shared_bound(const Candidate& candidate) {
+  const std::optional<Degrees> degrees = candidate.schedule->least_as_s1(candidate.degrees);
+  const bool has_other_degrees = degrees && *degrees != candidate.degrees;
+  if (!degrees || (has_other_degrees && !has_equal_ranks_)) return {};
+  Candidate least = candidate;
+  least.degrees = *degrees;
+  least.schedule = "s1_deferred";
+  Priced of_dense = priced_of(candidate);
+  if (of_dense == Priced::All && candidate.rank_order != RankOrder::Megatron) of_dense = Priced::WithoutCommunication;
+  const Priced of_experts = of_dense == Priced::All ? Priced::WithoutCommunication : of_dense;
+  const Passes streams = with_experts(work_without_experts(least, of_dense).streams,
+                                      experts_without_links(least, of_experts, !has_other_degrees).streams);
+  const Passes& host = rough(candidate).host;
+  if (!candidate.ep_overlap) return longest_stage(longer_of_each(streams, host), candidate);
+  return std::max(longest_stage(streams, candidate), longest_stage(host, candidate));
+}
+
 Seconds CommonWork::own_bound(const Candidate& candidate) {
   const Seconds common = bound(candidate);
   if (candidate.ep_overlap) return common;

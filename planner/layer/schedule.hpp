@@ -110,6 +110,10 @@ class Schedule {
   }
   /// Whether every rank computes its rows with the weights of all experts, wherever these are placed.
   [[nodiscard]] virtual bool gathers_all_experts() const { return false; }
+  /// Degrees with which Parm's S1 (s1_deferred) has no more computations than this schedule has with `d` (where they
+  /// differ, but for the gradients of the experts' weights): a bound that is priced once for all schedules that share
+  /// it rules them out together. None: the schedule has bounds of its own only.
+  [[nodiscard]] virtual std::optional<Degrees> least_as_s1(const Degrees&) const { return std::nullopt; }
   /// Tutel's r, if the schedule is Tutel's adaptive parallelism: the number of ranks to which a row is sent for one
   /// expert, 0 if it stays on its rank.
   [[nodiscard]] virtual std::optional<std::int64_t> tutel_r() const { return std::nullopt; }

@@ -16,6 +16,7 @@ namespace moeplan::planner {
 /// decode.
 class BaselineLayout : public Schedule {
  public:
+  std::optional<Degrees> least_as_s1(const Degrees& d) const override { return d; }
   void lower_forward(const MoeLayer& layer, BlockBuilder& block) const final;
   void lower_backward(const MoeLayer& layer, BlockBuilder& block) const final;
 

@@ -28,6 +28,7 @@ class MegatronEtp : public Schedule {
   }
   bool takes_choices_along(const Degrees&) const override { return true; }  // gathered with the rows
   std::vector<std::int64_t> pipeline_degrees(const Degrees&, std::int64_t) const override { return {1}; }
+  std::optional<Degrees> least_as_s1(const Degrees& d) const override { return d; }
 
   void lower_forward(const MoeLayer& l, BlockBuilder& b) const override {
     MoeParts parts(l, b);

@@ -60,6 +60,7 @@ class S1 : public Schedule {
     if (beyond_ == Beyond::Tapered) return {3, 5};
     return Schedule::pipeline_degrees(d, ranks_per_node);
   }
+  std::optional<Degrees> least_as_s1(const Degrees& d) const override { return d; }
   ExchangeFamily exchange(const Degrees& d) const override { return {{"", d.ep * d.esp, 1}, d.esp}; }
 
   void lower_forward(const MoeLayer& l, BlockBuilder& b) const override {

@@ -61,6 +61,7 @@ class S2 : public Schedule {
   std::string_view same_as(const Degrees&, const Candidate&, Mode mode) const override {
     return defers_ && mode != Mode::Train ? "parm_s2" : "";
   }
+  std::optional<Degrees> least_as_s1(const Degrees& d) const override { return d; }
   ExchangeFamily exchange(const Degrees& d) const override { return {{"", d.ep * d.esp, 1}, d.esp}; }
 
   void lower_forward(const MoeLayer& l, BlockBuilder& b) const override {

@@ -57,6 +57,14 @@ class Tutel : public Schedule {
   std::vector<std::int64_t> pipeline_degrees(const Degrees& d, std::int64_t ranks_per_node) const override {
     return r_ == 0 ? std::vector<std::int64_t>{1} : Schedule::pipeline_degrees(d, ranks_per_node);
   }
+  /// r shards of an expert.
+  std::optional<Degrees> least_as_s1(const Degrees& d) const override {
+    if (r_ == 0) return std::nullopt;
+    Degrees least = d;
+    least.esp = r_;
+    least.edp = d.ranks_per_stage() / (d.ep * r_);
+    return least;
+  }
   bool gathers_all_experts() const override { return r_ == 0; }
   std::optional<std::int64_t> tutel_r() const override { return r_; }
   ExchangeFamily exchange(const Degrees& d) const override {

@@ -177,7 +177,7 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
   in_parallel(feasible.size(), threads_, [&](std::size_t i) { bounds[i] = rough_bounds(feasible[i]).front().first; });
   std::vector<Seconds> own = bounds;
   // Bounds with their own exchange find the fastest pipelines first, but not soon enough in a limited time.
-  enum class Known : std::uint8_t { Roughly, WithAnyExchange, WithOwn };
+  enum class Known : std::uint8_t { Roughly, AsOthers, WithAnyExchange, WithOwn };
   const auto all_known = [&](std::size_t i) {
     return space_.is_out_of_time || feasible[i].degrees.pp == 1 ? Known::WithAnyExchange : Known::WithOwn;
   };
@@ -185,13 +185,14 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
   const auto refine = [&](std::span<const std::size_t> items) {
     in_parallel(items.size(), threads_, [&](std::size_t k) {
       const std::size_t i = items[k];
-      if (known[i] == Known::Roughly) {
-        bounds[i] = own[i] = least_bound(feasible[i]);
-      } else {
-        own[i] = std::max(bounds[i], common_work_.own_bound(feasible[i]));
+      switch (known[i]) {
+        case Known::Roughly: bounds[i] = least_bound(feasible[i], &CommonWork::shared_bound); break;
+        case Known::AsOthers: bounds[i] = std::max(bounds[i], least_bound(feasible[i], &CommonWork::bound)); break;
+        default: own[i] = common_work_.own_bound(feasible[i]);
       }
+      own[i] = std::max(own[i], bounds[i]);
     });
-    for (const std::size_t i : items) known[i] = known[i] == Known::Roughly ? Known::WithAnyExchange : Known::WithOwn;
+    for (const std::size_t i : items) known[i] = static_cast<Known>(static_cast<std::uint8_t>(known[i]) + 1);
   };
   std::vector<Fits> all(feasible.size());
   std::size_t tries = 0, fitting = 0;
@@ -222,7 +223,7 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
     for (const std::size_t i : by_bound(bounds)) {
       if (bounds[i] >= least) break;
       if (!all[i].bound) continue;
-      if (known[i] == Known::Roughly) refine(std::span(&i, 1));
+      while (known[i] < Known::WithAnyExchange) refine(std::span(&i, 1));
       all[i].bound = bounds[i];
       least = std::min(least, bounds[i]);
     }
@@ -308,13 +309,13 @@ std::vector<std::pair<Seconds, std::int64_t>> Ranking::rough_bounds(Candidate ba
   return out;
 }
 
-/// A bound for all micro batches of an enumerated candidate.
-Seconds Ranking::least_bound(Candidate base) const {
+/// A bound for all micro batches of an enumerated candidate, of which `bound` gives that for one.
+Seconds Ranking::least_bound(Candidate base, Seconds (CommonWork::*bound)(const Candidate&)) const {
   Seconds least{std::numeric_limits<double>::infinity()};
   for (const auto& [rough, size] : rough_bounds(base)) {
     if (rough >= least) break;
     base.micro_batch = size;
-    least = std::min(least, std::max(rough, common_work_.bound(base)));
+    least = std::min(least, std::max(rough, (common_work_.*bound)(base)));
   }
   return least;
 }

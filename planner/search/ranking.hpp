@@ -94,7 +94,7 @@ class Ranking {
   [[nodiscard]] std::vector<std::int64_t> sizes_of(const Candidate& base) const;
   [[nodiscard]] Evaluation with_largest_size(Candidate c, std::span<const std::int64_t> sizes) const;
   [[nodiscard]] std::vector<std::pair<Seconds, std::int64_t>> rough_bounds(Candidate base) const;
-  [[nodiscard]] Seconds least_bound(Candidate base) const;
+  [[nodiscard]] Seconds least_bound(Candidate base, Seconds (CommonWork::*bound)(const Candidate&)) const;
   /// Whether a candidate of this bound cannot be among those that later rounds go on with: `most_refined` pipelines or
   /// `most_simulated` candidates are known to be faster by their closed forms. If one that was simulated early is
   /// faster, enough for comparison are, or none need be if others of its degrees were deferred.

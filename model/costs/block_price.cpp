@@ -45,6 +45,7 @@ class BlockPricer::State {
     BlockPrice price;
     price.alone.assign(world, 0.0);
     price.compute.assign(world * kStreams, 0.0);
+    price.busy.assign(world * kStreams, 0.0);
     price.link_seconds.assign(operations_.links(), 0.0);
     std::vector<double> alone(world * operations, 0.0), together(world * operations, 0.0);
     std::array<std::int64_t, kStreams> last{};  // the previous operation on each stream
@@ -73,6 +74,7 @@ class BlockPricer::State {
         const std::size_t at = r * operations + i;
         alone[at] = start_alone + c.alone[r];
         together[at] = start_together + c.together[r];
+        price.busy[r * kStreams + stream] += c.alone[r];
         if (is_background(op.stream)) continue;
         price.alone[r] = std::max(price.alone[r], alone[at]);
         price.ends_together.joined = std::max(price.ends_together.joined, together[at]);

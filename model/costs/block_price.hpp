@@ -17,6 +17,7 @@ struct BlockPrice {
   std::vector<StreamEnds> ends;      // by rank, each operation timed alone
   StreamEnds ends_together;          // the latest of all ranks, with all groups of a communication at once
   std::vector<double> compute;       // by rank and stream: total time of computations
+  std::vector<double> busy;          // by rank and stream: total time of all operations, each alone
   std::vector<double> link_seconds;  // traffic / bandwidth, by link or orbit
   std::vector<std::pair<std::int32_t, double>> sends_alone;  // Send operation, earliest time at which a rank reaches it
   std::vector<std::pair<std::int32_t, double>> sends_together;

@@ -154,26 +154,29 @@ CommonWork::Work CommonWork::priced(LoweredPasses lowered, Priced operations) {
   if (operations != Priced::All) {
     for (Block& block : lowered.program.blocks) leave_out(block, is_omitted);
   }
-  return priced_by_first_rank(std::move(lowered),
-                              machines_.first_of(problem_.cluster().world_size() / lowered.program.world_size));
+  const Cluster& ranks = machines_.first_of(problem_.cluster().world_size() / lowered.program.world_size);
+  return priced_by_first_rank(std::move(lowered), ranks);
+}
+
+template <class SecondsOf>
+CommonWork::Passes CommonWork::passes_of(const LoweredPasses& lowered, const SecondsOf& seconds_of) {
+  const auto sums = [&](const std::vector<BlockId>& units) {
+    std::vector<double> before{0.0};
+    for (const BlockId block : units) before.push_back(before.back() + seconds_of(block));
+    return before;
+  };
+  return {.forward = sums(lowered.forward), .backward = sums(lowered.backward)};
 }
 
 CommonWork::Work CommonWork::priced_by_first_rank(LoweredPasses lowered, const Cluster& ranks) const {
-  const auto by_unit = [](const std::vector<BlockId>& units, const auto& seconds) {
-    std::vector<double> before{0.0};
-    for (const BlockId block : units) before.push_back(before.back() + seconds(block));
-    return before;
-  };
-  const auto by_direction = [&](const auto& seconds) {
-    return Passes{.forward = by_unit(lowered.forward, seconds), .backward = by_unit(lowered.backward, seconds)};
-  };
   std::vector<Block>& blocks = lowered.program.blocks;
   Work out;
-  out.host = by_direction(
-      [&](BlockId block) { return host_time(ranks.gpu, Launches{launches_of(blocks[block.index()])}).value(); });
+  out.host = passes_of(lowered, [&](BlockId block) {
+    return host_time(ranks.gpu, Launches{launches_of(blocks[block.index()])}).value();
+  });
   for (Block& block : blocks) leave_out(block, [](const Operation& o) { return o.stream == Stream::Host; });
   BlockPricer pricer(lowered.program, ranks, PricedRanks::First);
-  out.streams = by_direction([&](BlockId block) { return pricer.price(block).alone.front(); });
+  out.streams = passes_of(lowered, [&](BlockId block) { return pricer.price(block).alone.front(); });
   return out;
 }
 
@@ -270,6 +273,26 @@ const CommonWork::Passes& CommonWork::own_passes(const Candidate& candidate, std
     if (!has_known_rest) return together(priced_by_first_rank(lowered(problem_.model(), c), ranks));
     return with_experts(work_without_experts(c, Priced::All),
                         priced_by_first_rank(lowered(experts_alone_, c, moe_units_), ranks), c.recompute);
+  });
+}
+
+/// By stream that blocks wait for, with the candidate's exchange, on the ranks and links of the first stage.
+const std::vector<CommonWork::Passes>& CommonWork::own_streams(const Candidate& candidate) {
+  Candidate c = stage_alone(candidate);
+  if (c.rank_order == RankOrder::Megatron) c = on_fewest_ranks(std::move(c), /*has_links=*/true);
+  return known(own_streams_, {key_of(c, Priced::All), c.pipeline_degree, codec_pair_name(c.codec), 0}, [&] {
+    const LoweredPasses all = lowered(problem_.model(), c);
+    BlockPricer pricer(all.program,
+                       problem_.stage_clusters().first_of(problem_.cluster().world_size() / all.program.world_size),
+                       PricedRanks::First);
+    std::vector<Passes> out;
+    for (const auto& [stream, name] : kStreamNames) {
+      if (is_background(stream)) continue;
+      const auto index = static_cast<std::size_t>(stream);
+      Passes own = passes_of(all, [&](BlockId block) { return pricer.price(block).busy[index]; });
+      if (own.forward.back() + own.backward.back() > 0) out.push_back(std::move(own));
+    }
+    return out;
   });
 }
 

@@ -38,7 +38,8 @@ class CommonWork {
   [[nodiscard]] Seconds shared_bound(const Candidate& candidate);
 
   /// A lower bound on the iteration time of the candidate alone, with its own exchange. Where stages have different
-  /// links, exchanges of the stage with most work only; where passes of several microbatches overlap, bound().
+  /// links, exchanges of the stage with most work only; where passes of several microbatches overlap, of each stream
+  /// alone, and bound() if stages have different links.
   [[nodiscard]] Seconds own_bound(const Candidate& candidate);
 
   /// A lower bound on the same iterations as bound() that is known sooner: for all candidates that have their attention
@@ -109,6 +110,9 @@ class CommonWork {
   [[nodiscard]] LoweredPasses lowered(const ModelSpec& model, const Candidate& c,
                                       const std::optional<std::vector<std::size_t>>& units = {}) const;
   [[nodiscard]] const Passes& own_passes(const Candidate& candidate, std::int64_t stage);
+  [[nodiscard]] const std::vector<Passes>& own_streams(const Candidate& candidate);
+  template <class SecondsOf>
+  [[nodiscard]] static Passes passes_of(const LoweredPasses& lowered, const SecondsOf& seconds_of);
   [[nodiscard]] Work priced(LoweredPasses lowered, Priced operations);
   [[nodiscard]] Work priced_by_first_rank(LoweredPasses lowered, const Cluster& ranks) const;
   [[nodiscard]] const Rough& rough(const Candidate& candidate);
@@ -153,6 +157,7 @@ class CommonWork {
   std::map<Key, Work> without_experts_work_;
   std::map<std::pair<Key, bool>, Work> experts_work_;
   std::map<OwnKey, Passes> own_passes_;
+  std::map<OwnKey, std::vector<Passes>> own_streams_;
   std::map<Key, Rough> rough_;
   std::map<EndsKey, std::vector<Ends>> ends_;
   std::map<std::pair<std::int64_t, PipelineShape>, std::vector<Units>> units_of_parts_;  // by number of parts

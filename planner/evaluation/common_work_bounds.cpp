@@ -55,8 +55,13 @@ Seconds CommonWork::shared_bound(const Candidate& candidate) {
 
 Seconds CommonWork::own_bound(const Candidate& candidate) {
   const Seconds common = bound(candidate);
-  if (candidate.ep_overlap) return common;
   const std::int64_t pp = candidate.degrees.pp, period = machines_.period(pp);
+  if (candidate.ep_overlap) {
+    Seconds longest = common;
+    if (period > 1) return longest;
+    for (const Passes& stream : own_streams(candidate)) longest = std::max(longest, longest_stage(stream, candidate));
+    return longest;
+  }
   if (period == 1) return std::max(common, longest_stage(own_passes(candidate, 0), candidate));
   const Passes& of_others = passes(candidate, priced_of(candidate));
   const std::int64_t busiest = busiest_stage(of_others, candidate);

@@ -353,8 +353,11 @@ void Ranking::add_priced(const std::vector<std::vector<Candidate>>& proposals, c
                          bool even_if_cut) {
   std::vector<Seconds> bounds = known;
   bounds.resize(proposals.size());
-  in_parallel(proposals.size(), threads_,
-              [&](std::size_t i) { bounds[i] = std::max(bounds[i], common_work_.bound(proposals[i].front())); });
+  in_parallel(proposals.size(), threads_, [&](std::size_t i) {
+    const Candidate& c = proposals[i].front();
+    // The exchange of microbatches that overlap is varied no more.
+    bounds[i] = std::max(bounds[i], c.ep_overlap ? common_work_.own_bound(c) : common_work_.bound(c));
+  });
   std::vector<std::optional<Evaluation>> evaluations(proposals.size());
   in_rounds(
       by_bound(bounds), kAllItems,

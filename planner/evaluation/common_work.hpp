@@ -34,7 +34,7 @@ class CommonWork {
   [[nodiscard]] Seconds bound(const Candidate& candidate);
 
   /// A lower bound on the same iterations as bound() that many schedules have in common (Schedule::least_as_s1()); zero
-  /// if theirs has none.
+  /// if theirs has none, or ranks differ.
   [[nodiscard]] Seconds shared_bound(const Candidate& candidate);
 
   /// A lower bound on the iteration time of the candidate alone, with its own exchange. Where stages have different

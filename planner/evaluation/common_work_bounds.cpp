@@ -38,8 +38,8 @@ Seconds CommonWork::bound(const Candidate& candidate) {
 /// gradients are then written in another format, and not added up.
 Seconds CommonWork::shared_bound(const Candidate& candidate) {
   const std::optional<Degrees> degrees = candidate.schedule->least_as_s1(candidate.degrees);
-  const bool has_other_degrees = degrees && *degrees != candidate.degrees;
-  if (!degrees || (has_other_degrees && !has_equal_ranks_)) return {};
+  if (!degrees || !has_equal_ranks_) return {};
+  const bool has_other_degrees = *degrees != candidate.degrees;
   Candidate least = candidate;
   least.degrees = *degrees;
   least.schedule = "s1_deferred";

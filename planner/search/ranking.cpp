@@ -182,17 +182,12 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
     return space_.is_out_of_time || feasible[i].degrees.pp == 1 ? Known::WithAnyExchange : Known::WithOwn;
   };
   std::vector<Known> known(feasible.size(), Known::Roughly);
-  const auto refine = [&](std::span<const std::size_t> items) {
-    in_parallel(items.size(), threads_, [&](std::size_t k) {
-      const std::size_t i = items[k];
-      switch (known[i]) {
-        case Known::Roughly: bounds[i] = least_bound(feasible[i], &CommonWork::shared_bound); break;
-        case Known::AsOthers: bounds[i] = std::max(bounds[i], least_bound(feasible[i], &CommonWork::bound)); break;
-        default: own[i] = common_work_.own_bound(feasible[i]);
-      }
-      own[i] = std::max(own[i], bounds[i]);
-    });
-    for (const std::size_t i : items) known[i] = static_cast<Known>(static_cast<std::uint8_t>(known[i]) + 1);
+  const auto refine = [&](std::size_t i) {
+    const auto bound = known[i] == Known::Roughly ? &CommonWork::shared_bound : &CommonWork::bound;
+    if (known[i] < Known::WithAnyExchange) bounds[i] = std::max(bounds[i], least_bound(feasible[i], bound));
+    if (known[i] == Known::WithAnyExchange) own[i] = common_work_.own_bound(feasible[i]);
+    own[i] = std::max(own[i], bounds[i]);
+    known[i] = static_cast<Known>(static_cast<std::uint8_t>(known[i]) + 1);
   };
   std::vector<Fits> all(feasible.size());
   std::size_t tries = 0, fitting = 0;
@@ -207,7 +202,9 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
         all[i].is_beaten_by_exchange = known[i] == Known::WithOwn && is_beaten_by_exchange(feasible[i], own[i]);
         return all[i].is_beaten_by_exchange;
       },
-      refine,
+      [&](std::span<const std::size_t> items) {
+        in_parallel(items.size(), threads_, [&](std::size_t k) { refine(items[k]); });
+      },
       [&](std::span<const std::size_t> items) {
         tries += items.size();
         in_parallel(items.size(), threads_, [&](std::size_t k) { all[items[k]] = fits(feasible[items[k]]); });
@@ -220,13 +217,15 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
       [&](std::size_t left) { tell(added_ + feasible.size() - left, 2 * enumeration_.feasible.size()); });
   if (result_.is_cut) {  // the least of those that had no turn is told
     Seconds least{std::numeric_limits<double>::infinity()};
-    for (const std::size_t i : by_bound(bounds)) {
-      if (bounds[i] >= least) break;
-      if (!all[i].bound) continue;
-      while (known[i] < Known::WithAnyExchange) refine(std::span(&i, 1));
-      all[i].bound = bounds[i];
-      least = std::min(least, bounds[i]);
-    }
+    in_rounds(
+        by_bound(bounds), kAllItems, [&](std::size_t i) { return !all[i].bound || bounds[i] >= least; },
+        [&](std::span<const std::size_t> items) {
+          in_parallel(items.size(), threads_, [&](std::size_t k) {
+            while (known[items[k]] < Known::WithAnyExchange) refine(items[k]);
+          });
+          for (const std::size_t i : items) least = std::min(least, *(all[i].bound = bounds[i]));
+        },
+        {}, 16 * kRound);
   }
   added_ += feasible.size();
   for (std::size_t i = 0; i < all.size(); ++i) take({feasible[i], bounds[i]}, std::move(all[i]));

@@ -129,6 +129,11 @@ Candidate CommonWork::on_fewest_ranks(Candidate stage, bool has_links) {
   return stage;
 }
 
+Candidate CommonWork::with_links_on_fewest_ranks(Candidate stage) {
+  const bool has_replicas_outside = stage.rank_order == RankOrder::Megatron;
+  return has_replicas_outside ? on_fewest_ranks(std::move(stage), /*has_links=*/true) : stage;
+}
+
 /// The candidate whose passes are priced for this one: on one stage's ranks.
 Candidate CommonWork::representative(const Candidate& candidate, Priced operations) {
   return on_fewest_ranks(with_least_exchange(stage_alone(candidate)), operations == Priced::All);
@@ -252,8 +257,8 @@ const CommonWork::Work& CommonWork::experts_without_links(const Candidate& candi
     const auto is_weight_gradient = [](const Operation& o) {
       return o.op_class == OpClass::Expert && o.computes_weight_gradient();
     };
-    for (Block& block : all.program.blocks) {
-      if (!has_weight_gradients) leave_out(block, is_weight_gradient);
+    if (!has_weight_gradients) {
+      for (Block& block : all.program.blocks) leave_out(block, is_weight_gradient);
     }
     return priced(std::move(all), operations);
   });
@@ -262,14 +267,13 @@ const CommonWork::Work& CommonWork::experts_without_links(const Candidate& candi
 /// With the candidate's exchange, on the ranks and links of a stage.
 const CommonWork::Passes& CommonWork::own_passes(const Candidate& candidate, std::int64_t stage) {
   Candidate c = stage_alone(candidate);
-  const bool has_replicas_outside = c.rank_order == RankOrder::Megatron;
-  if (has_replicas_outside && stage == 0) c = on_fewest_ranks(std::move(c), /*has_links=*/true);
+  const bool has_known_rest = stage == 0 && c.rank_order == RankOrder::Megatron;
+  if (stage == 0) c = with_links_on_fewest_ranks(std::move(c));
   const OwnKey key{key_of(c, Priced::All), c.pipeline_degree, codec_pair_name(c.codec), stage};
   return known(own_passes_, key, [&] {
     StageClusters& clusters = problem_.stage_clusters();
     const std::int64_t stages = problem_.cluster().world_size() / c.degrees.ranks_per_stage();
     const Cluster& ranks = stage == 0 ? clusters.first_of(stages) : clusters.of(stages, stage).cluster;
-    const bool has_known_rest = stage == 0 && has_replicas_outside;
     if (!has_known_rest) return together(priced_by_first_rank(lowered(problem_.model(), c), ranks));
     return with_experts(work_without_experts(c, Priced::All),
                         priced_by_first_rank(lowered(experts_alone_, c, moe_units_), ranks), c.recompute);
@@ -278,8 +282,7 @@ const CommonWork::Passes& CommonWork::own_passes(const Candidate& candidate, std
 
 /// By stream that blocks wait for, with the candidate's exchange, on the ranks and links of the first stage.
 const std::vector<CommonWork::Passes>& CommonWork::own_streams(const Candidate& candidate) {
-  Candidate c = stage_alone(candidate);
-  if (c.rank_order == RankOrder::Megatron) c = on_fewest_ranks(std::move(c), /*has_links=*/true);
+  const Candidate c = with_links_on_fewest_ranks(stage_alone(candidate));
   return known(own_streams_, {key_of(c, Priced::All), c.pipeline_degree, codec_pair_name(c.codec), 0}, [&] {
     const LoweredPasses all = lowered(problem_.model(), c);
     BlockPricer pricer(all.program,

@@ -48,8 +48,9 @@ class CommonWork {
   [[nodiscard]] Seconds rough_bound(const Candidate& candidate);
 
   /// A candidate without pipeline on as few ranks as its other degrees need, if ranks are equal however many there are
-  /// and, if `has_links`, so many ranks have the same links wherever they begin; otherwise the candidate.
-  [[nodiscard]] Candidate on_fewest_ranks(Candidate stage, bool has_links);
+  /// and so many ranks have the same links wherever they begin, and if replicas are outside of what they exchange;
+  /// otherwise the candidate.
+  [[nodiscard]] Candidate with_links_on_fewest_ranks(Candidate stage);
 
   /// The cluster that the bounds are for. With chunks, matrix products may fill the last wave of tiles better: its GPUs
   /// have no waves.
@@ -98,6 +99,8 @@ class CommonWork {
     return all.emplace(key, std::move(of_key)).first->second;
   }
   [[nodiscard]] Priced priced_of(const Candidate& candidate);
+  /// On as few ranks as its other degrees need, with the same links if `has_links`; otherwise the candidate.
+  [[nodiscard]] Candidate on_fewest_ranks(Candidate stage, bool has_links);
   [[nodiscard]] Candidate representative(const Candidate& candidate, Priced operations);
   [[nodiscard]] const Passes& passes(const Candidate& candidate, Priced operations);
   [[nodiscard]] Candidate without_expert_degrees(const Candidate& candidate, bool has_links);

@@ -83,9 +83,7 @@ FastestStrategies fastest_of_layer(const Ranking& ranking, const Candidate& base
 /// What the strategies of a candidate's MoE layer alone depend on, whatever its own strategy and, where they do not
 /// matter, the numbers of its replicas and stages.
 Candidate layer_alone(Ranking& ranking, const Candidate& base) {
-  const Candidate stage = LayerStrategy{}.in(stage_alone(base));
-  const bool has_replicas_outside = base.rank_order == RankOrder::Megatron;
-  return has_replicas_outside ? ranking.common_work().on_fewest_ranks(stage, /*has_links=*/true) : stage;
+  return ranking.common_work().with_links_on_fewest_ranks(LayerStrategy{}.in(stage_alone(base)));
 }
 
 /// Records the result of the order search; returns the candidate with the order found if it fits in memory and its

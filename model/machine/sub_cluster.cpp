@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "model/machine/routes_of_gpu.hpp"
+
 namespace moeplan {
 
 SubCluster sub_cluster(const Cluster& cluster, std::int64_t first, std::int64_t count) {
@@ -100,6 +102,25 @@ class LinkMap {
   std::vector<LinkId> image_, origin_;
 };
 
+/// The routes of a rank to others.
+class RankRoutes {
+ public:
+  RankRoutes(const Cluster& cluster, RankId rank)
+      : cluster_(cluster),
+        rank_(rank),
+        of_gpu_(cluster.topology, cluster.routes, cluster.gpu_of_rank[rank.index()], RoutesOfGpu::Direction::From) {}
+
+  [[nodiscard]] Route to(RankId other) const {
+    const VertexId gpu = cluster_.gpu_of_rank[other.index()];
+    return gpu == cluster_.gpu_of_rank[rank_.index()] ? cluster_.route(rank_, other) : of_gpu_.with(gpu);
+  }
+
+ private:
+  const Cluster& cluster_;
+  RankId rank_;
+  RoutesOfGpu of_gpu_;
+};
+
 }  // namespace
 
 std::optional<std::vector<LinkId>> corresponding_links(const Cluster& a, const Cluster& b) {
@@ -107,11 +128,10 @@ std::optional<std::vector<LinkId>> corresponding_links(const Cluster& a, const C
   if (!share_nodes_alike(a.node_of_rank, b.node_of_rank)) return std::nullopt;
   LinkMap links(a, b);
   const auto ranks = static_cast<std::int32_t>(a.world_size());
-  for (std::int32_t from = 0; from < ranks; ++from) {
-    for (std::int32_t to = 0; to < ranks; ++to) {
-      if (from == to) continue;
-      if (!links.take_in(a.cached_route(RankId(from), RankId(to)), b.route(RankId(from), RankId(to))))
-        return std::nullopt;
+  for (RankId from(0); from.value() < ranks; from = RankId(from.value() + 1)) {
+    const RankRoutes of_a(a, from), of_b(b, from);
+    for (RankId to(0); to.value() < ranks; to = RankId(to.value() + 1)) {
+      if (from != to && !links.take_in(of_a.to(to), of_b.to(to))) return std::nullopt;
     }
   }
   return std::move(links).images();

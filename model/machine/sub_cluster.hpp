@@ -22,7 +22,7 @@ struct SubCluster {
 /// The link of `b` that corresponds to each link of `a` (LinkId -1: no route of `a` crosses it), if every two ranks of
 /// one cluster are connected as the ranks of the same numbers in the other are: over links of equal bandwidth, on nodes
 /// and GPUs that they share alike. Everything then takes the same time on both. None if they are not. `a` and `b` are
-/// sub-clusters of one cluster. Takes O(routes), which `a` caches.
+/// sub-clusters of one cluster. Takes O(routes).
 [[nodiscard]] std::optional<std::vector<LinkId>> corresponding_links(const Cluster& a, const Cluster& b);
 
 /// The view of the cluster whose rotations (symmetry.hpp) turn any range of `count` ranks that begins at a multiple of

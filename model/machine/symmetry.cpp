@@ -13,7 +13,7 @@
 #include "model/base/to_index.hpp"
 #include "model/machine/automorphism.hpp"
 #include "model/machine/never_binding.hpp"
-#include "model/machine/routes_from.hpp"
+#include "model/machine/routes_of_gpu.hpp"
 
 namespace moeplan {
 
@@ -131,9 +131,11 @@ const std::vector<bool>& links_to(const RankedTopology& ranks, SymmetryCache::St
   const auto [it, is_new] = state.entered.try_emplace(representative);
   if (!is_new) return it->second;
   it->second.resize(ranks.topology.links.size());
+  const RoutesOfGpu routes(ranks.topology, ranks.routes, ranks.gpu_of_rank[to_index(representative)],
+                           RoutesOfGpu::Direction::To);
   for (std::int64_t r = 0; r < ranks.world_size(); ++r) {
     if (r == representative) continue;
-    for (const RouteLink& l : route(ranks, r, representative).links) it->second[l.link.index()] = true;
+    for (const RouteLink& l : routes.with(ranks.gpu_of_rank[to_index(r)]).links) it->second[l.link.index()] = true;
   }
   return it->second;
 }
@@ -329,10 +331,11 @@ std::unique_ptr<Rotations> make_rotations(const RankedTopology& ranks, SymmetryC
   const std::int64_t representatives = cuts.front();
   if (auto known = with_equal_orbits(state, cuts, *orbit)) return known;
   for (std::int64_t a = std::ssize(state.routes); a < representatives; ++a) {
-    const RoutesFrom routes(ranks.topology, ranks.routes, ranks.gpu_of_rank[to_index(a)]);
+    const RoutesOfGpu routes(ranks.topology, ranks.routes, ranks.gpu_of_rank[to_index(a)],
+                             RoutesOfGpu::Direction::From);
     std::vector<Route>& by_rank = state.routes.emplace_back();
     for (std::int64_t p = 0; p < ranks.world_size(); ++p)
-      by_rank.push_back(p == a ? Route{} : routes.to(ranks.gpu_of_rank[to_index(p)]));
+      by_rank.push_back(p == a ? Route{} : routes.with(ranks.gpu_of_rank[to_index(p)]));
   }
   const std::span<const std::vector<Route>> routes(state.routes.data(), static_cast<std::size_t>(representatives));
   auto made = std::make_unique<Rotations>();

@@ -7,7 +7,7 @@
 #include <functional>
 #include <map>
 
-#include "model/machine/routes_from.hpp"
+#include "model/machine/routes_of_gpu.hpp"
 #include "tests/support/spec_files.hpp"
 
 namespace moeplan::tests::topology_test {
@@ -117,7 +117,16 @@ TEST_CASE("the shares of a route are a unit flow, equal over the widest of the f
       if (from != to) links.push_back({from, to, static_cast<double>(*rc::gen::inRange(1, 4))});
     }
     const Topology t = graph(kinds, links);
-    const Route route = Routes(t).between(VertexId(0), VertexId(1));
+    const Routes routes(t);
+    const Route route = routes.between(VertexId(0), VertexId(1));
+    using Direction = RoutesOfGpu::Direction;
+    for (const Route& same : {RoutesOfGpu(t, routes, VertexId(0), Direction::From).with(VertexId(1)),
+                              RoutesOfGpu(t, routes, VertexId(1), Direction::To).with(VertexId(0))}) {
+      RC_ASSERT(std::ranges::equal(same.links, route.links, [](const RouteLink& a, const RouteLink& b) {
+        return a.link == b.link && a.share == b.share;
+      }));
+      RC_ASSERT(same.latency == route.latency);
+    }
 
     // Fewest hops by relaxing all links until nothing changes.
     std::vector<int> hops(kinds.size(), 1000);

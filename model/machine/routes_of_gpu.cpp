@@ -1,9 +1,10 @@
-#include "model/machine/routes_from.hpp"
+#include "model/machine/routes_of_gpu.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <unordered_map>
+#include <utility>
 
 namespace moeplan {
 
@@ -38,22 +39,24 @@ struct OfOneKind {
 
 }  // namespace
 
-RoutesFrom::RoutesFrom(const Topology& topology, const Routes& routes, VertexId source)
-    : topology_(topology), routes_(routes), source_(source), reached_(topology.vertices.size()) {
+RoutesOfGpu::RoutesOfGpu(const Topology& topology, const Routes& routes, VertexId gpu, Direction direction)
+    : topology_(topology), routes_(routes), gpu_(gpu), direction_(direction), reached_(topology.vertices.size()) {
   const Topology& t = topology_;
+  const auto [near, far] =
+      direction == Direction::From ? std::pair(&Link::from, &Link::to) : std::pair(&Link::to, &Link::from);
   std::vector<std::size_t> first(t.vertices.size() + 2, 0);
-  for (const Link& l : t.links) ++first[l.from.index() + 2];
+  for (const Link& l : t.links) ++first[(l.*near).index() + 2];
   for (std::size_t v = 2; v < first.size(); ++v) first[v] += first[v - 1];
   std::vector<LinkId> out(t.links.size());
-  for (std::size_t l = 0; l < t.links.size(); ++l) out[first[t.links[l].from.index() + 1]++] = LinkId(l);
-  reached_[source_.index()].hops = 0;
-  std::vector<VertexId> queue{source_};
+  for (std::size_t l = 0; l < t.links.size(); ++l) out[first[(t.links[l].*near).index() + 1]++] = LinkId(l);
+  reached_[gpu_.index()].hops = 0;
+  std::vector<VertexId> queue{gpu_};
   for (std::size_t i = 0; i < queue.size(); ++i) {
     const VertexId u = queue[i];
-    if (u != source_ && t.vertices[u.index()].kind == VertexKind::Gpu) continue;  // does not forward
+    if (u != gpu_ && t.vertices[u.index()].kind == VertexKind::Gpu) continue;  // does not forward
     const Reached from = reached_[u.index()];
     for (std::size_t k = first[u.index()]; k < first[u.index() + 1]; ++k) {
-      const VertexId v = t.links[out[k].index()].to;
+      const VertexId v = t.links[out[k].index()].*far;
       Reached& to = reached_[v.index()];
       if (to.hops < 0) {
         to = {from.hops + 1, out[k], from.is_several};
@@ -65,14 +68,18 @@ RoutesFrom::RoutesFrom(const Topology& topology, const Routes& routes, VertexId 
   }
 }
 
-Route RoutesFrom::to(VertexId end) const {
-  if (reached_[end.index()].is_several) return routes_.between(source_, end);
+Route RoutesOfGpu::with(VertexId other) const {
+  const bool leaves = direction_ == Direction::From;
+  if (reached_[other.index()].is_several) return leaves ? routes_.between(gpu_, other) : routes_.between(other, gpu_);
   Route route{.links = {}, .latency = Seconds(0)};
-  if (reached_[end.index()].hops < 0) return route;
-  for (VertexId v = end; v != source_; v = topology_.links[route.links.back().link.index()].from) {
-    route.links.push_back({reached_[v.index()].by, 1.0});
+  if (reached_[other.index()].hops < 0) return route;
+  for (VertexId v = other; v != gpu_;) {
+    const LinkId by = reached_[v.index()].by;
+    route.links.push_back({by, 1.0});
+    const Link& link = topology_.links[by.index()];
+    v = leaves ? link.from : link.to;
   }
-  std::reverse(route.links.begin(), route.links.end());
+  if (leaves) std::reverse(route.links.begin(), route.links.end());
   for (const RouteLink& l : route.links) route.latency += topology_.links[l.link.index()].latency;
   return route;
 }

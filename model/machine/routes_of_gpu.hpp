@@ -1,4 +1,4 @@
-// Routes from one GPU to all others, and the kinds of routes from several.
+// Routes between one GPU and all others, and the kinds of routes from several.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,16 @@
 
 namespace moeplan {
 
-/// Shortest paths from one GPU to every other by a single search; uses Routes::between where there are several.
-class RoutesFrom {
+/// Shortest paths between one GPU and every other by a single search; uses Routes::between where there are several.
+class RoutesOfGpu {
  public:
-  /// `topology` and `routes`, which are those of the topology, must outlive this.
-  RoutesFrom(const Topology& topology, const Routes& routes, VertexId source);
+  enum class Direction { From, To };
 
-  /// The route to a GPU, as Routes::between gives it.
-  [[nodiscard]] Route to(VertexId end) const;
+  /// The routes from the GPU, or to it. `topology` and `routes`, which are those of the topology, must outlive this.
+  RoutesOfGpu(const Topology& topology, const Routes& routes, VertexId gpu, Direction direction);
+
+  /// The route to or from another GPU, as Routes::between gives it.
+  [[nodiscard]] Route with(VertexId other) const;
 
  private:
   struct Reached {
@@ -27,7 +29,8 @@ class RoutesFrom {
 
   const Topology& topology_;
   const Routes& routes_;
-  VertexId source_;
+  VertexId gpu_;
+  Direction direction_;
   std::vector<Reached> reached_;  // by vertex
 };
 

@@ -10,10 +10,16 @@
 #include <system_error>
 #include <utility>
 
+#include "model/base/whole_numbers.hpp"
+
 namespace moeplan {
 
 int threads_or_cores(std::int64_t requested) {
   return static_cast<int>(requested > 0 ? requested : std::max(1U, std::thread::hardware_concurrency()));
+}
+
+int threads_of_each(std::size_t n, int threads) {
+  return n < 2 ? threads : static_cast<int>(ceil_div(threads, static_cast<std::int64_t>(n)));
 }
 
 namespace {

@@ -21,6 +21,9 @@ namespace moeplan {
 /// exception is rethrown here.
 void in_parallel(std::size_t n, int threads, const std::function<void(std::size_t)>& work);
 
+/// How many threads each of n work items that run in parallel may use itself, so that `threads` have work.
+[[nodiscard]] int threads_of_each(std::size_t n, int threads);
+
 /// Threads for many calls of in_parallel(). While it exists, calls by the thread that created it use its threads, which
 /// keep their thread-local caches from call to call, instead of starting new ones. Calls within a work item start their
 /// own. Without effect where the creating thread has one already.

@@ -32,18 +32,19 @@ bool fits(const Problem& problem, const Program& program, const EvaluationOption
 }
 
 /// The makespan of a candidate's Program, whose Timeline may be kept.
-SimTime makespan_of(const Problem& problem, const Candidate& candidate, const Program& program) {
+SimTime makespan_of(const Problem& problem, const Candidate& candidate, const Program& program, int threads) {
   KeptTimelines& kept = problem.kept_timelines();
-  Timeline timeline = sim::simulate(program, problem.stage_clusters(), {.keep_spans = kept.keeps_any()});
+  Timeline timeline =
+      sim::simulate(program, problem.stage_clusters(), {.keep_spans = kept.keeps_any(), .threads = threads});
   const SimTime makespan = timeline.makespan;
   kept.offer(candidate, std::move(timeline));
   return makespan;
 }
 
 /// The Timeline of a candidate's Program with all spans, simulated if it was not kept.
-Timeline timeline_of(const Problem& problem, const Candidate& candidate, const Program& program) {
+Timeline timeline_of(const Problem& problem, const Candidate& candidate, const Program& program, int threads) {
   if (std::optional<Timeline> kept = problem.kept_timelines().take(candidate)) return std::move(*kept);
-  return sim::simulate(program, problem.stage_clusters());
+  return sim::simulate(program, problem.stage_clusters(), {.threads = threads});
 }
 
 /// Depth::Memory and Depth::Extrapolation.
@@ -77,29 +78,29 @@ Evaluation evaluate(const Problem& problem, const Candidate& candidate, Depth de
     return out;
   }
   Program program = lowered(problem.model(), problem.workload(), problem.stage_clusters(), candidate);
-  return evaluate_program(problem, candidate, std::move(program), depth, options.checks);
+  return evaluate_program(problem, candidate, std::move(program), depth, options);
 }
 
 Evaluation evaluate_program(const Problem& problem, const Candidate& candidate, Program program, Depth depth,
-                            Checks checks) {
+                            const EvaluationOptions& options) {
   assert(depth >= Depth::Estimate && "a whole iteration");
   Evaluation out{.evaluated = {.candidate = candidate}};
-  if (!fits(problem, program, {.checks = checks}, out)) return out;
+  if (!fits(problem, program, {.checks = options.checks}, out)) return out;
   out.evaluated.estimate = estimate(program, problem.stage_clusters());
   if (depth < Depth::Makespan) return out;
   if (depth == Depth::Makespan) {
-    out.evaluated.makespan = makespan_of(problem, candidate, program);
+    out.evaluated.makespan = makespan_of(problem, candidate, program, options.threads);
     return out;
   }
-  out.timeline = timeline_of(problem, candidate, program);
+  out.timeline = timeline_of(problem, candidate, program, options.threads);
   out.evaluated.makespan = out.timeline.makespan;
   out.program = std::move(program);
   return out;
 }
 
-SimTime simulated_makespan(const Problem& problem, const Candidate& candidate) {
+SimTime simulated_makespan(const Problem& problem, const Candidate& candidate, int threads) {
   return makespan_of(problem, candidate,
-                     lowered(problem.model(), problem.workload(), problem.stage_clusters(), candidate));
+                     lowered(problem.model(), problem.workload(), problem.stage_clusters(), candidate), threads);
 }
 
 std::int64_t exchange_flows(const Problem& problem, const Candidate& c) {
@@ -129,8 +130,8 @@ double Prediction::bubble() const {
   return waiting / makespan.seconds() / static_cast<double>(stages.size());
 }
 
-Prediction predict(const Problem& problem, const Candidate& candidate) {
-  Evaluation e = evaluate(problem, candidate, Depth::Timeline, {.checks = Checks::None});
+Prediction predict(const Problem& problem, const Candidate& candidate, int threads) {
+  Evaluation e = evaluate(problem, candidate, Depth::Timeline, {.checks = Checks::None, .threads = threads});
   const Throughput rate = throughput(problem, candidate, e.timeline.makespan);
   const std::vector<RankTime> times = rank_times(e.program, e.timeline);
   return {.makespan = e.timeline.makespan,

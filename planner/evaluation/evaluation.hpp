@@ -47,6 +47,7 @@ struct EvaluationOptions {
   /// Up to Depth::Extrapolation, with all checks: a candidate that lacks memory on its first rank has that rank's
   /// memory, which is found sooner than the fullest one's.
   bool is_rejected_by_first_rank = false;
+  int threads = 1;  // of its simulation
 };
 
 /// A candidate with its predicted memory and time.
@@ -80,10 +81,10 @@ struct Evaluation {
 /// The same for a candidate that was lowered to `program` already; `depth` is at least Depth::Estimate, and only memory
 /// is checked.
 [[nodiscard]] Evaluation evaluate_program(const Problem& problem, const Candidate& candidate, Program program,
-                                          Depth depth, Checks checks = Checks::All);
+                                          Depth depth, const EvaluationOptions& options = {});
 
 /// The simulated makespan of a candidate that was evaluated to a lesser depth.
-[[nodiscard]] SimTime simulated_makespan(const Problem& problem, const Candidate& candidate);
+[[nodiscard]] SimTime simulated_makespan(const Problem& problem, const Candidate& candidate, int threads = 1);
 
 /// Flows between ranks in the exchanges of one microbatch: a simulation of ranks that all differ follows each of them,
 /// of a pipeline on each of its stages. A million take seconds.
@@ -118,7 +119,7 @@ struct Prediction {
   }
 };
 /// evaluate() to its full depth, whether or not the candidate fits in memory. `infeasibility()` must be none.
-[[nodiscard]] Prediction predict(const Problem& problem, const Candidate& candidate);
+[[nodiscard]] Prediction predict(const Problem& problem, const Candidate& candidate, int threads = 1);
 
 /// The memory that an iteration of the candidate needs on the fullest rank of each stage, and on its fullest rank; with
 /// `ranks`, on these ranks of each stage.

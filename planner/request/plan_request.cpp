@@ -253,8 +253,9 @@ PlanAnswer answer(const PlanJob& job, std::int64_t top,
   const auto shown = std::min({static_cast<std::size_t>(top), known, out.result.ranked.size()});
   bring_ideas_forward(out.result.ranked, shown);
   out.predictions.resize(shown);
-  in_parallel(shown, job.space.thread_count(),
-              [&](std::size_t i) { out.predictions[i] = predict(problem, out.result.ranked[i].candidate); });
+  const int all = job.space.thread_count(), of_each = threads_of_each(shown, all);
+  in_parallel(shown, all,
+              [&](std::size_t i) { out.predictions[i] = predict(problem, out.result.ranked[i].candidate, of_each); });
   problem.kept_timelines().keep(0);  // nothing that is searched from here on is predicted
   sort_by_prediction(out);
   if (job.space.framework && shown > 0 && !out.result.is_cut)

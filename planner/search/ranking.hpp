@@ -106,7 +106,7 @@ class Ranking {
   [[nodiscard]] bool has_deferred(const Degrees& degrees) const;
   [[nodiscard]] bool spans_nodes(const Candidate& candidate) const;
   void simulate_front();
-  [[nodiscard]] SimTime simulated_once(const Candidate& candidate) const;
+  [[nodiscard]] SimTime simulated_once(const Candidate& candidate, int threads) const;
   [[nodiscard]] bool is_too_large(const Candidate& deferred) const;
   [[nodiscard]] bool is_slow_to_rule_out(const Evaluated& priced) const;
   /// A candidate with its closed form or, if it is deferred, its bound.

@@ -72,8 +72,9 @@ bool Ranking::simulate_in_turn(const std::vector<InTurn>& candidates, Seconds tu
 
 void Ranking::simulate_early(const std::vector<const Candidate*>& candidates) {
   std::vector<SimTime> makespans(candidates.size());
+  const int of_each = threads_of_each(candidates.size(), threads_);
   in_parallel(candidates.size(), threads_,
-              [&](std::size_t i) { makespans[i] = simulated_makespan(problem_, *candidates[i]); });
+              [&](std::size_t i) { makespans[i] = simulated_makespan(problem_, *candidates[i], of_each); });
   for (std::size_t i = 0; i < candidates.size(); ++i) early_.emplace_back(*candidates[i], makespans[i]);
 }
 
@@ -88,9 +89,9 @@ std::optional<SimTime> Ranking::simulated_early(const Candidate& candidate) cons
 }
 
 /// The simulated makespan, also of one that was simulated early.
-SimTime Ranking::simulated_once(const Candidate& candidate) const {
+SimTime Ranking::simulated_once(const Candidate& candidate, int threads) const {
   const std::optional<SimTime> early = simulated_early(candidate);
-  return early ? *early : simulated_makespan(problem_, candidate);
+  return early ? *early : simulated_makespan(problem_, candidate, threads);
 }
 
 void Ranking::add_simulated(Evaluated evaluated) {
@@ -115,9 +116,10 @@ void Ranking::simulate_best() {
     return best_ && (is_cut() || ranked[i].estimate.lower_bound >= best_->seconds());
   };
   const auto simulate = [&](std::span<const std::size_t> items) {
+    const int of_each = threads_of_each(items.size(), threads_);
     in_parallel(items.size(), threads_, [&](std::size_t k) {
       Evaluated& e = ranked[items[k]];
-      e.makespan = simulated_once(e.candidate);
+      e.makespan = simulated_once(e.candidate, of_each);
     });
     result_.simulated += std::ssize(items);
     for (const std::size_t i : items) best_ = std::min(best_.value_or(*ranked[i].makespan), *ranked[i].makespan);
@@ -130,7 +132,7 @@ void Ranking::simulate_best() {
 void Ranking::simulate_next() {
   const auto next = std::min_element(result_.ranked.begin(), result_.ranked.end(), has_less_closed_form);
   if (next->makespan || (best_ && next->estimate.closed_form >= best_->seconds())) return;
-  next->makespan = simulated_once(next->candidate);
+  next->makespan = simulated_once(next->candidate, threads_);
   ++result_.simulated;
   best_ = std::min(best_.value_or(*next->makespan), *next->makespan);
 }

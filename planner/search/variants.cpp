@@ -223,7 +223,7 @@ void delay_weight_gradients(Ranking& ranking) {
   if (!c.ep_overlap) return;
   c.delays_weight_gradients = true;
   if (!may_overlap(ranking, c)) return;
-  Evaluation e = evaluate(ranking.problem(), c, Depth::Makespan);
+  Evaluation e = evaluate(ranking.problem(), c, Depth::Makespan, {.threads = ranking.threads()});
   if (e.infeasibility) return;
   ++ranking.result().enumerated;
   ranking.add_simulated(std::move(e.evaluated));
@@ -241,7 +241,7 @@ void vary_kinds(Ranking& ranking) {
   if (c.runs.empty()) return;
   Evaluation e = evaluate(problem, c, Depth::Extrapolation);
   if (e.infeasibility) return;
-  e.evaluated.makespan = simulated_makespan(problem, c);
+  e.evaluated.makespan = simulated_makespan(problem, c, ranking.threads());
   ++ranking.result().enumerated;
   ranking.add_simulated(std::move(e.evaluated));
 }

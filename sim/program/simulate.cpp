@@ -27,7 +27,8 @@ namespace {
 /// The event loop: what ends an operation, and what follows from the end of one.
 class Engine {
  public:
-  Engine(const Program& program, const Cluster& cluster, const SimulateOptions& options)
+  Engine(const Program& program, const std::vector<Sequence>& stages, const Cluster& cluster,
+         const SimulateOptions& options)
       : program_(program),
         skip_repeats_(options.skip_repeats),
         view_(program, cluster, view_of(program, cluster, options)),
@@ -40,7 +41,7 @@ class Engine {
     assert(program.world_size <= cluster.world_size() && "the cluster has a GPU for every rank");
     ranks_.reserve(view_.ranks());
     for (std::size_t r = 0; r < view_.ranks(); ++r) {
-      ranks_.push_back({.cursor = ProgramCursor(program.stages[program.stage_of(RankId(r))])});
+      ranks_.push_back({.cursor = ProgramCursor(stages[program.stage_of(RankId(r))])});
     }
   }
 
@@ -277,7 +278,12 @@ class Engine {
 }  // namespace
 
 Timeline simulate(const Program& program, const Cluster& cluster, const SimulateOptions& options) {
-  return Engine(program, cluster, options).run();
+  return simulate(program, program.stages, cluster, options);
+}
+
+Timeline simulate(const Program& program, const std::vector<Sequence>& stages, const Cluster& cluster,
+                  const SimulateOptions& options) {
+  return Engine(program, stages, cluster, options).run();
 }
 
 }  // namespace moeplan::sim

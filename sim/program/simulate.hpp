@@ -21,6 +21,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "model/analysis/timeline.hpp"
 #include "model/machine/cluster.hpp"
@@ -38,9 +39,14 @@ struct SimulateOptions {
   std::shared_ptr<const SymmetricView> symmetry{};  // simulated_view(), if it is known
   std::unique_ptr<Network> (*network)() = make_fast_network;
   std::vector<LinkId> watch{};  // links recorded in Timeline::link_history; each costs time and memory at every event
+  int threads = 1;              // that simulate the segments of a pipeline (simulate_stages.hpp)
 };
 
 /// Simulates `program` on `cluster`. A pure function. The Program's world_size must not exceed the cluster's.
 [[nodiscard]] Timeline simulate(const Program& program, const Cluster& cluster, const SimulateOptions& options = {});
+
+/// The same where each stage executes the sequence given for it instead of its whole one.
+[[nodiscard]] Timeline simulate(const Program& program, const std::vector<Sequence>& stages, const Cluster& cluster,
+                                const SimulateOptions& options);
 
 }  // namespace moeplan::sim

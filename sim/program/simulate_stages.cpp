@@ -1,12 +1,14 @@
 #include "sim/program/simulate_stages.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
-#include <memory>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "model/base/in_parallel.hpp"
 #include "model/program/compose_stages.hpp"
 #include "sim/flows/rank_classes.hpp"
 #include "sim/program/stage_links.hpp"
@@ -54,17 +56,25 @@ class StageSimulator {
 
  private:
   void simulate_segments() {
-    std::vector<std::vector<bool>> known(alone_.size(), std::vector<bool>(stages_.segments.size(), false));
+    std::set<std::pair<std::size_t, std::size_t>> distinct;  // machine, segment
     for (std::size_t s = 0; s < stages_.order.size(); ++s) {
-      const std::size_t m = machine(s);
-      for (const std::size_t i : stages_.order[s]) {
-        if (!known[m][i]) {
-          alone_[m][i] = simulate_segment(m, i);
-          times_[m][i] = times_of(stages_.segments[i], alone_[m][i]);
-          known[m][i] = true;
-        }
-        if (m != s) times_[s][i] = times_[m][i];
-      }
+      for (const std::size_t i : stages_.order[s]) distinct.emplace(machine(s), i);
+    }
+    const std::vector<std::pair<std::size_t, std::size_t>> each(distinct.begin(), distinct.end());
+    std::map<std::size_t, SimulateOptions> of_machines;
+    for (const auto& [m, segment] : each) of_machines.emplace(m, options_);
+    in_parallel(of_machines.size(), options_.threads, [&](std::size_t k) {
+      const auto it = std::next(of_machines.begin(), static_cast<std::ptrdiff_t>(k));
+      adapt(it->second, it->first);
+    });
+    in_parallel(each.size(), options_.threads, [&](std::size_t k) {
+      const auto& [m, i] = each[k];
+      alone_[m][i] = simulate(local_, {stages_.segments[i].steps}, ranks_of(m), of_machines.at(m));
+      times_[m][i] = times_of(stages_.segments[i], alone_[m][i]);
+    });
+    for (std::size_t s = 0; s < stages_.order.size(); ++s) {
+      if (machine(s) == s) continue;
+      for (const std::size_t i : stages_.order[s]) times_[s][i] = times_[machine(s)][i];
     }
   }
 
@@ -102,19 +112,17 @@ class StageSimulator {
     return most;
   }
 
-  Timeline simulate_segment(std::size_t stage, std::size_t segment) {
-    SimulateOptions options = options_;
+  [[nodiscard]] const Cluster& ranks_of(std::size_t stage) const {
+    return machines_.of(count_, static_cast<std::int64_t>(stage)).cluster;
+  }
+
+  /// Makes options of the whole pipeline those of a stage's segments.
+  void adapt(SimulateOptions& options, std::size_t stage) const {
     options.keep_spans = true;
     options.watch = watched_.by_machine[stage];
-    local_.stages = {stages_.segments[segment].steps};
-    const Cluster& ranks = machines_.of(count_, static_cast<std::int64_t>(stage)).cluster;
-    if (options.use_symmetry) {
-      auto [it, is_new] = views_.try_emplace(stage);
-      if (is_new) it->second = simulated_view(local_, ranks);
-      options.symmetry = it->second;
-      options.use_symmetry = options.symmetry != nullptr;
-    }
-    return simulate(local_, ranks, options);
+    if (!options.use_symmetry) return;
+    options.symmetry = simulated_view(local_, ranks_of(stage));
+    options.use_symmetry = options.symmetry != nullptr;
   }
 
   SegmentTimes times_of(const Segment& segment, const Timeline& alone) const {
@@ -250,13 +258,12 @@ class StageSimulator {
   StageClusters& machines_;
   SimulateOptions options_;
   StageSegments stages_;
-  Program local_;  // of one stage's ranks, with the sequence of the segment that is simulated
+  const Program local_;  // of one stage's ranks
   std::int64_t count_;
   bool shares_nodes_;
   StageLinks links_;
   StageLinks::Watched watched_;
-  std::map<std::size_t, std::shared_ptr<const SymmetricView>> views_;  // simulated_view(), by stage
-  std::vector<std::vector<Timeline>> alone_;                           // by stage and segment
+  std::vector<std::vector<Timeline>> alone_;  // by stage and segment
   std::vector<std::vector<SegmentTimes>> times_;
 };
 

@@ -24,7 +24,8 @@
 namespace moeplan::sim {
 
 /// Simulates `program`, which may have any number of stages, from 1. The Timeline has the spans of the first rank of
-/// each stage. `machines` must have been made from the cluster on which the Program runs.
+/// each stage. `machines` must have been made from the cluster on which the Program runs. The segments are simulated by
+/// as many threads as the options say; the result does not depend on them.
 [[nodiscard]] Timeline simulate_stages(const Program& program, StageClusters& machines,
                                        const SimulateOptions& options = {});
 

@@ -181,6 +181,8 @@ TEST_CASE("links of pipelines that are composed of segments carry over time what
     Timeline unwatched = t;
     unwatched.link_history.clear();
     CHECK(unwatched == simulate_stages(r.program, machines));
+    watching.threads = 3;
+    CHECK(t == simulate_stages(r.program, machines, watching));
     if (r.candidate.degrees.pp > 1) ++with_messages;
   }
   CHECK(with_messages > 20);

@@ -176,8 +176,8 @@ void vary_strategies(Ranking& ranking) {
     first_with.push_back(i);
   }
   std::vector<FastestStrategies> fastest(layers.size());
-  // Side by side if that gives every thread work, otherwise one after the other, each by all threads.
-  const int threads = ranking.threads(), beside = std::ssize(layers) >= threads ? threads : 1;
+  // Side by side if every thread has several, otherwise one after the other, each by all threads.
+  const int threads = ranking.threads(), beside = std::ssize(layers) >= 4 * threads ? threads : 1;
   in_parallel(layers.size(), beside,
               [&](std::size_t l) { fastest[l] = fastest_of_layer(ranking, bases[first_with[l]], threads / beside); });
   std::vector<std::vector<Candidate>> proposals;

@@ -13,11 +13,11 @@ namespace moeplan {
 
 class BlockPricer::State {
  public:
-  State(const Program& program, const Cluster& cluster, PricedRanks ranks)
+  State(const Program& program, const Cluster& cluster, PricedRanks ranks, CommunicationPrices* shared)
       : program_(program),
         cluster_(cluster),
         view_(ranks == PricedRanks::First ? nullptr : representatives_view(program, cluster)),
-        operations_(program, cluster, view_, ranks == PricedRanks::First),
+        operations_(program, cluster, view_, ranks == PricedRanks::First, shared),
         prices_(program.blocks.size()) {}
 
   const BlockPrice& price(BlockId id) {
@@ -143,8 +143,8 @@ class BlockPricer::State {
   std::vector<std::optional<BlockPrice>> prices_;
 };
 
-BlockPricer::BlockPricer(const Program& program, const Cluster& cluster, PricedRanks ranks)
-    : state_(std::make_unique<State>(program, cluster, ranks)) {}
+BlockPricer::BlockPricer(const Program& program, const Cluster& cluster, PricedRanks ranks, CommunicationPrices* shared)
+    : state_(std::make_unique<State>(program, cluster, ranks, shared)) {}
 BlockPricer::~BlockPricer() = default;
 
 const BlockPrice& BlockPricer::price(BlockId block) { return state_->price(block); }

@@ -11,6 +11,8 @@
 
 namespace moeplan {
 
+class CommunicationPrices;
+
 /// Price of one execution of a block, in seconds. Ranks: all, or the representatives of all (representatives_view).
 struct BlockPrice {
   std::vector<double> alone;         // by rank: the longest chain, each operation timed alone on an idle cluster
@@ -30,8 +32,10 @@ enum class PricedRanks { All, First };
 /// Prices blocks on demand. `program` (of one stage's ranks) and `cluster` must outlive it. Not thread-safe.
 class BlockPricer {
  public:
-  /// First: only rank 0; `together`, links and GPUs that ranks share are not evaluated.
-  BlockPricer(const Program& program, const Cluster& cluster, PricedRanks ranks = PricedRanks::All);
+  /// First: only rank 0; `together`, links and GPUs that ranks share are not evaluated. With `shared`, which must
+  /// outlive this, prices that Programs have in common are computed once.
+  BlockPricer(const Program& program, const Cluster& cluster, PricedRanks ranks = PricedRanks::All,
+              CommunicationPrices* shared = nullptr);
   ~BlockPricer();
 
   [[nodiscard]] const BlockPrice& price(BlockId block);

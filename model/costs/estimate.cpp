@@ -102,7 +102,9 @@ class PipelineEstimates::State {
     const std::int64_t period = machines.period(count_);
     for (std::int64_t s = 0; s < period; ++s) {
       const std::int64_t first = ranks == PricedRanks::All ? machines.equivalent(count_, s).stage : s;
-      if (first == s) pricers_.push_back(std::make_unique<BlockPricer>(local_, machines.of(count_, s).cluster, ranks));
+      if (first == s)
+        pricers_.push_back(
+            std::make_unique<BlockPricer>(local_, machines.of(count_, s).cluster, ranks, &machines.prices()));
       of_stage_.push_back(first == s ? pricers_.back().get() : of_stage_[static_cast<std::size_t>(first)]);
     }
   }
@@ -217,8 +219,9 @@ BlockPricer& PipelineEstimates::prices(std::size_t stage) { return state_->price
 
 namespace {
 
-Estimate estimate_of_one_stage(const Program& program, const Cluster& cluster, PricedRanks ranks) {
-  BlockPricer pricer(program, cluster, ranks);
+Estimate estimate_of_one_stage(const Program& program, StageClusters& machines, PricedRanks ranks) {
+  const Cluster& cluster = machines.cluster();
+  BlockPricer pricer(program, cluster, ranks, &machines.prices());
   const Totals t = totals(program.stages.front(), program.blocks.size(), pricer);
   Estimate e{};
   std::string busiest;
@@ -235,7 +238,7 @@ Estimate estimate_of_one_stage(const Program& program, const Cluster& cluster, P
 }
 
 Estimate estimate_of(const Program& program, StageClusters& machines, PricedRanks ranks) {
-  if (program.stages.size() == 1) return estimate_of_one_stage(program, machines.cluster(), ranks);
+  if (program.stages.size() == 1) return estimate_of_one_stage(program, machines, ranks);
   return PipelineEstimates(program, machines, ranks).of(program.stages);
 }
 

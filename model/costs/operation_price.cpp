@@ -66,14 +66,27 @@ bool same_on_all_ranks(const Program& program, const Operation& op) {
 
 }  // namespace
 
+const OperationPrice* CommunicationPrices::find(const Key& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = known_.find(key);
+  return at == known_.end() ? nullptr : &at->second;
+}
+
+const OperationPrice& CommunicationPrices::add(const Key& key, OperationPrice price) {
+  const std::lock_guard lock(mutex_);
+  return known_.try_emplace(key, std::move(price)).first->second;
+}
+
 OperationPricer::OperationPricer(const Program& program, const Cluster& cluster, const SymmetricView* view,
-                                 bool first_alone)
+                                 bool first_alone, CommunicationPrices* shared)
     : program_(program),
       cluster_(cluster),
       all_(view ? view->capacity.size() : cluster.topology.links.size()),
       own_(view ? view->capacity.size() : cluster.topology.links.size()),
       view_(view),
-      first_alone_(first_alone) {}
+      first_alone_(first_alone),
+      shared_(shared),
+      hashes_(program) {}
 
 std::size_t OperationPricer::ranks() const {
   if (first_alone_) return 1;
@@ -86,12 +99,26 @@ std::size_t OperationPricer::links() const {
 }
 
 const OperationPrice& OperationPricer::price(const Operation& op) {
-  std::vector<const Known*>& candidates = known_by_shape_[shape_key(program_, op)];
-  for (const Known* known : candidates) {
-    if (same_work(program_, *known->operation, op)) return known->price;
+  std::vector<Known>& candidates = known_by_shape_[shape_key(program_, op)];
+  for (const Known& known : candidates) {
+    if (same_work(program_, *known.operation, op)) return *known.price;
   }
-  OperationPrice& price = known_.emplace_back(Known{&op, {}}).price;
-  candidates.push_back(&known_.back());
+  const std::optional<CommunicationPrices::Key> key = shared_key(op);
+  const OperationPrice* price = key ? shared_->find(*key) : nullptr;
+  if (!price) price = key ? &shared_->add(*key, priced(op)) : &own_prices_.emplace_back(priced(op));
+  candidates.push_back({&op, price});
+  return *price;
+}
+
+std::optional<CommunicationPrices::Key> OperationPricer::shared_key(const Operation& op) {
+  if (!shared_ || !op.communication() || !(view_ || first_alone_)) return std::nullopt;
+  const std::optional<CommunicationHash> hash = hashes_.of(op);
+  if (!hash) return std::nullopt;
+  return CommunicationPrices::Key{&cluster_, view_, *hash};
+}
+
+OperationPrice OperationPricer::priced(const Operation& op) {
+  OperationPrice price;
   if (op.communication()) {
     link_seconds_.assign(links(), 0.0);
     price.times = view_ ? representatives(op) : first_alone_ ? first_rank(op) : communication(op);

@@ -1,13 +1,17 @@
 // Prices of single operations: their times on each rank, alone and with all ranks that execute them, and their traffic.
 #pragma once
 
+#include <cstddef>
 #include <deque>
+#include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "model/machine/cluster.hpp"
 #include "model/program/program.hpp"
+#include "model/program/same_work.hpp"
 
 namespace moeplan {
 
@@ -20,6 +24,30 @@ struct OperationTimes {
 struct OperationPrice {
   OperationTimes times;
   std::vector<std::pair<std::size_t, double>> link_seconds{};  // traffic / bandwidth, by link or orbit
+};
+
+/// Prices of communications that Programs have in common. Thread-safe.
+class CommunicationPrices {
+ public:
+  struct Key {
+    const Cluster* cluster;
+    const SymmetricView* view;  // null: of rank 0 alone
+    CommunicationHash hash;
+    bool operator==(const Key&) const = default;
+  };
+  /// Null if it is not known.
+  [[nodiscard]] const OperationPrice* find(const Key& key) const;
+  /// The price under the key, which is `price` unless another thread was faster.
+  const OperationPrice& add(const Key& key, OperationPrice price);
+
+ private:
+  struct Hash {
+    std::size_t operator()(const Key& key) const {
+      return key.hash[0] ^ std::hash<const void*>()(key.cluster) ^ std::hash<const void*>()(key.view);
+    }
+  };
+  mutable std::mutex mutex_;
+  std::unordered_map<Key, OperationPrice, Hash> known_;
 };
 
 /// A rank's traffic in one communication, by link or orbit; has few entries, so a list.
@@ -55,12 +83,14 @@ class LinkLoad {
 };
 
 /// Prices operations on demand, equal work once. Ranks: all, the representatives of a view, or only rank 0. `program`
-/// (of one stage's ranks), `cluster` and `view` must outlive it.
+/// (of one stage's ranks), `cluster`, `view` and `shared`, if it is given, must outlive it.
 class OperationPricer {
  public:
   /// `view` is null where no ranks represent all. With `first_alone`, which goes with a null view, only rank 0 is
-  /// priced, and `together`, links and GPUs that ranks share are not evaluated.
-  OperationPricer(const Program& program, const Cluster& cluster, const SymmetricView* view, bool first_alone);
+  /// priced, and `together`, links and GPUs that ranks share are not evaluated. Prices that the Program may have in
+  /// common with others are looked up in `shared`, and added to it.
+  OperationPricer(const Program& program, const Cluster& cluster, const SymmetricView* view, bool first_alone,
+                  CommunicationPrices* shared);
 
   [[nodiscard]] const OperationPrice& price(const Operation& operation);
   /// Number of ranks that prices are given for.
@@ -71,9 +101,12 @@ class OperationPricer {
  private:
   struct Known {
     const Operation* operation;
-    OperationPrice price;
+    const OperationPrice* price;
   };
 
+  [[nodiscard]] OperationPrice priced(const Operation& operation);
+  /// The key of its price; none if that is not looked up.
+  [[nodiscard]] std::optional<CommunicationPrices::Key> shared_key(const Operation& operation);
   /// The time of an operation on each rank that shares a GPU, if all of them begin it together: with equal parts of the
   /// GPU, each other rank has used min(own, theirs) by the time it ends.
   void share_gpus(std::vector<double>& times) const;
@@ -95,9 +128,11 @@ class OperationPricer {
   LinkLoad all_, own_;
   const SymmetricView* view_;
   bool first_alone_;
+  CommunicationPrices* shared_;
+  CommunicationHashes hashes_;
   std::vector<double> link_seconds_;  // of the operation being priced
-  std::deque<Known> known_;
-  std::unordered_map<std::size_t, std::vector<const Known*>> known_by_shape_;  // only those of one key may be the same
+  std::deque<OperationPrice> own_prices_;
+  std::unordered_map<std::size_t, std::vector<Known>> known_by_shape_;  // only those of one key may be the same
 };
 
 }  // namespace moeplan

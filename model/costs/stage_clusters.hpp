@@ -1,4 +1,4 @@
-// The sub-clusters of pipeline stages, and the costs of messages between stages.
+// The sub-clusters of pipeline stages, the costs of messages between stages and prices of communication in them.
 #pragma once
 
 #include <deque>
@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/costs/operation_price.hpp"
 #include "model/machine/sub_cluster.hpp"
 
 namespace moeplan {
@@ -29,8 +30,8 @@ struct StageTransfer {
   }
 };
 
-/// A cache of sub-clusters and transfer costs, created once per cluster and shared by all candidates of a search.
-/// Thread-safe.
+/// A cache of sub-clusters, transfer costs and prices, created once per cluster and shared by all candidates of a
+/// search. Thread-safe.
 class StageClusters {
  public:
   /// `cluster` must outlive this.
@@ -55,6 +56,8 @@ class StageClusters {
   /// Stages of very many ranks are only found equivalent to themselves.
   [[nodiscard]] const Equivalent& equivalent(std::int64_t stages, std::int64_t stage);
   [[nodiscard]] StageTransfer transfer(std::int64_t stages, std::int64_t from, std::int64_t to);
+  /// Of communications on the cluster and these sub-clusters.
+  [[nodiscard]] CommunicationPrices& prices() { return prices_; }
 
  private:
   [[nodiscard]] const SubCluster& known(std::int64_t stages, std::int64_t stage);
@@ -66,6 +69,7 @@ class StageClusters {
   std::map<std::int64_t, std::int64_t> periods_;
   std::map<std::int64_t, std::deque<Equivalent>> equivalents_;  // by number of stages and stage
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, StageTransfer> transfers_;
+  CommunicationPrices prices_;
 };
 
 }  // namespace moeplan

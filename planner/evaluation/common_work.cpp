@@ -159,8 +159,7 @@ CommonWork::Work CommonWork::priced(LoweredPasses lowered, Priced operations) {
   if (operations != Priced::All) {
     for (Block& block : lowered.program.blocks) leave_out(block, is_omitted);
   }
-  const Cluster& ranks = machines_.first_of(problem_.cluster().world_size() / lowered.program.world_size);
-  return priced_by_first_rank(std::move(lowered), ranks);
+  return priced_by_first_rank(std::move(lowered), machines_);
 }
 
 template <class SecondsOf>
@@ -173,14 +172,16 @@ CommonWork::Passes CommonWork::passes_of(const LoweredPasses& lowered, const Sec
   return {.forward = sums(lowered.forward), .backward = sums(lowered.backward)};
 }
 
-CommonWork::Work CommonWork::priced_by_first_rank(LoweredPasses lowered, const Cluster& ranks) const {
+CommonWork::Work CommonWork::priced_by_first_rank(LoweredPasses lowered, StageClusters& machines, std::int64_t stage) {
   std::vector<Block>& blocks = lowered.program.blocks;
+  const std::int64_t stages = machines.cluster().world_size() / lowered.program.world_size;
+  const Cluster& ranks = stage == 0 ? machines.first_of(stages) : machines.of(stages, stage).cluster;
   Work out;
   out.host = passes_of(lowered, [&](BlockId block) {
     return host_time(ranks.gpu, Launches{launches_of(blocks[block.index()])}).value();
   });
   for (Block& block : blocks) leave_out(block, [](const Operation& o) { return o.stream == Stream::Host; });
-  BlockPricer pricer(lowered.program, ranks, PricedRanks::First);
+  BlockPricer pricer(lowered.program, ranks, PricedRanks::First, &machines.prices());
   out.streams = passes_of(lowered, [&](BlockId block) { return pricer.price(block).alone.front(); });
   return out;
 }
@@ -272,11 +273,9 @@ const CommonWork::Passes& CommonWork::own_passes(const Candidate& candidate, std
   const OwnKey key{key_of(c, Priced::All), c.pipeline_degree, codec_pair_name(c.codec), stage};
   return known(own_passes_, key, [&] {
     StageClusters& clusters = problem_.stage_clusters();
-    const std::int64_t stages = problem_.cluster().world_size() / c.degrees.ranks_per_stage();
-    const Cluster& ranks = stage == 0 ? clusters.first_of(stages) : clusters.of(stages, stage).cluster;
-    if (!has_known_rest) return together(priced_by_first_rank(lowered(problem_.model(), c), ranks));
+    if (!has_known_rest) return together(priced_by_first_rank(lowered(problem_.model(), c), clusters, stage));
     return with_experts(work_without_experts(c, Priced::All),
-                        priced_by_first_rank(lowered(experts_alone_, c, moe_units_), ranks), c.recompute);
+                        priced_by_first_rank(lowered(experts_alone_, c, moe_units_), clusters), c.recompute);
   });
 }
 
@@ -285,9 +284,9 @@ const std::vector<CommonWork::Passes>& CommonWork::own_streams(const Candidate& 
   const Candidate c = with_links_on_fewest_ranks(stage_alone(candidate));
   return known(own_streams_, {key_of(c, Priced::All), c.pipeline_degree, codec_pair_name(c.codec), 0}, [&] {
     const LoweredPasses all = lowered(problem_.model(), c);
-    BlockPricer pricer(all.program,
-                       problem_.stage_clusters().first_of(problem_.cluster().world_size() / all.program.world_size),
-                       PricedRanks::First);
+    StageClusters& clusters = problem_.stage_clusters();
+    BlockPricer pricer(all.program, clusters.first_of(problem_.cluster().world_size() / all.program.world_size),
+                       PricedRanks::First, &clusters.prices());
     std::vector<Passes> out;
     for (const auto& [stream, name] : kStreamNames) {
       if (is_background(stream)) continue;

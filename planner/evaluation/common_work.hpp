@@ -117,7 +117,9 @@ class CommonWork {
   template <class SecondsOf>
   [[nodiscard]] static Passes passes_of(const LoweredPasses& lowered, const SecondsOf& seconds_of);
   [[nodiscard]] Work priced(LoweredPasses lowered, Priced operations);
-  [[nodiscard]] Work priced_by_first_rank(LoweredPasses lowered, const Cluster& ranks) const;
+  /// Of passes on the ranks of a stage.
+  [[nodiscard]] static Work priced_by_first_rank(LoweredPasses lowered, StageClusters& machines,
+                                                 std::int64_t stage = 0);
   [[nodiscard]] const Rough& rough(const Candidate& candidate);
   void add_mean_load(const Candidate& c, Passes& passes) const;
   [[nodiscard]] Passes launched(const LoweredPasses& all, const LoweredPasses& dense) const;

@@ -102,7 +102,7 @@ const std::vector<CommonWork::Ends>& CommonWork::ends(const Candidate& candidate
     for (std::int64_t s = 0; s < (machines_.are_equivalent(d.pp) ? d.pp : 1); ++s)
       held.push_back(units_of_stage(parts, candidate, s, units));
     const LoweredEnds lowered = lower_ends(problem_.model(), problem_.workload(), c, problem_.ranks_per_node(), held);
-    BlockPricer pricer(lowered.program, machines_.first_of(d.pp), PricedRanks::First);
+    BlockPricer pricer(lowered.program, machines_.first_of(d.pp), PricedRanks::First, &machines_.prices());
     const auto seconds = [&](const std::vector<BlockId>& blocks, std::size_t first, const Units& part) {
       double sum = 0;
       if (blocks.empty()) return sum;

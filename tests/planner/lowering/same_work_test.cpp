@@ -1,9 +1,13 @@
 #include "model/program/same_work.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 
+#include "model/costs/block_price.hpp"
 #include "model/costs/communication.hpp"
 #include "model/costs/compute.hpp"
+#include "model/costs/operation_price.hpp"
 #include "planner/lowering/feasibility.hpp"
 #include "tests/support/layer_cases.hpp"
 
@@ -45,14 +49,9 @@ std::int64_t check_equal_pairs(const Program& p, const Cluster& cluster) {
   return pairs;
 }
 
-}  // namespace
-
-TEST_CASE("Operations of the same work cost the same on every rank") {
-  const Cluster cluster = tests::toy_cluster(2, 4);
-  Workload workload = layer_workload();
-  workload.routing = GENERATE(RoutingScenario{}, RoutingScenario{.shape = RoutingShape::Zipf, .sampled = true});
-  workload.capacity_factor = GENERATE(1.0, 1.3);  // expert rows that chunks divide, and that they do not
-  std::int64_t pairs = 0;
+/// Layers under many strategies, each with `check(program)`.
+template <class Check>
+void for_layers(const Workload& workload, const Check& check) {
   for (const std::string schedule : {"pipelined", "opt_sche", "smart", "parm_s1", "s1_tapered", "s2_deferred"}) {
     for (const std::string all_to_all : {"linear", "pairwise", "2dh", "node_dedup"}) {
       for (const std::int64_t chunks : {2, 3, 8}) {
@@ -61,11 +60,80 @@ TEST_CASE("Operations of the same work cost the same on every rank") {
         c.codec = *parse_codec_pair("zfp/none");
         if (layer_infeasibility(kLayerM, workload, c, kLayerPerNode)) continue;
         CAPTURE(schedule, all_to_all, chunks);
-        pairs += check_equal_pairs(layer_program(c, workload), cluster);
+        check(layer_program(c, workload));
       }
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("Operations of the same work cost the same on every rank") {
+  const Cluster cluster = tests::toy_cluster(2, 4);
+  Workload workload = layer_workload();
+  workload.routing = GENERATE(RoutingScenario{}, RoutingScenario{.shape = RoutingShape::Zipf, .sampled = true});
+  workload.capacity_factor = GENERATE(1.0, 1.3);  // expert rows that chunks divide, and that they do not
+  std::int64_t pairs = 0;
+  for_layers(workload, [&](const Program& p) { pairs += check_equal_pairs(p, cluster); });
   CHECK(pairs > 100);
+}
+
+TEST_CASE("Communications of equal hashes are the same in whatever Program") {
+  const Cluster cluster = tests::toy_cluster(2, 4);
+  struct Known {
+    std::vector<std::vector<Flow>> flows;  // by rank
+    Seconds startup;
+  };
+  std::map<CommunicationHash, Known> known;
+  int hashed = 0, equal = 0;
+  for (const double hot : {0.125, 0.25}) {
+    Workload workload = layer_workload();
+    workload.routing = {.shape = RoutingShape::HotExpert, .hot_fraction = hot};
+    workload.capacity_factor.reset();
+    for_layers(workload, [&](const Program& p) {
+      CommunicationHashes hashes(p);
+      for (const Operation& op : p.blocks.front().operations) {
+        const auto hash = op.communication() ? hashes.of(op) : std::nullopt;
+        if (!hash) continue;
+        ++hashed;
+        Known own{{}, communication_cost(p, op, RankId(0), cluster).startup};
+        for (std::int32_t r = 0; r < kLayerWorld; ++r) own.flows.push_back(flows_from(p, op, RankId(r)));
+        const auto [it, is_new] = known.try_emplace(*hash, own);
+        if (is_new) continue;
+        ++equal;
+        CAPTURE(op.name);
+        REQUIRE(it->second.startup == own.startup);
+        REQUIRE(std::ranges::equal(it->second.flows, own.flows, same_flows));
+      }
+    });
+  }
+  CHECK(equal > hashed / 10);
+  Workload drawn = layer_workload();
+  drawn.routing = {.shape = RoutingShape::Zipf, .sampled = true};
+  drawn.capacity_factor.reset();
+  const Program p = layer_program(layer_candidate("pipelined", 1, 8, 1, 2), drawn);
+  CommunicationHashes hashes(p);
+  for (const Operation& op : p.blocks.front().operations) {
+    if (op.op_class == OpClass::Dispatch) CHECK_FALSE(hashes.of(op));
+  }
+}
+
+TEST_CASE("Blocks whose communications other Programs have priced cost the same") {
+  const Cluster cluster = tests::toy_cluster(2, 4);
+  const auto shape = GENERATE(RoutingShape::Uniform, RoutingShape::HotExpert);
+  Workload workload = layer_workload();
+  workload.routing = {.shape = shape};
+  workload.capacity_factor.reset();
+  CommunicationPrices shared;
+  for_layers(workload, [&](const Program& p) {
+    for (const PricedRanks ranks : {PricedRanks::All, PricedRanks::First}) {
+      const BlockPrice alone = BlockPricer(p, cluster, ranks).price(BlockId(0));
+      const BlockPrice with_others = BlockPricer(p, cluster, ranks, &shared).price(BlockId(0));
+      CHECK(with_others.alone == alone.alone);
+      CHECK(with_others.busy == alone.busy);
+      CHECK(with_others.link_seconds == alone.link_seconds);
+    }
+  });
 }
 
 TEST_CASE("What differs in work is not the same") {

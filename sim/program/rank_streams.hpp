@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "model/base/sim_time.hpp"
@@ -12,6 +13,34 @@
 #include "sim/program/operation_instance.hpp"
 
 namespace moeplan::sim {
+
+/// The order of a block's operations, the same for all ranks that execute it.
+class BlockOrder {
+ public:
+  /// `operations` must outlive this.
+  explicit BlockOrder(const std::vector<Operation>& operations);
+
+  [[nodiscard]] const std::vector<Operation>& operations() const { return operations_; }
+  /// By operation, how many others it comes after.
+  [[nodiscard]] const std::vector<std::int32_t>& dependencies() const { return dependencies_; }
+  /// The operations that come after one.
+  [[nodiscard]] std::span<const std::int32_t> followers(std::int32_t operation) const;
+  /// The operations of a stream that the block's end waits for.
+  [[nodiscard]] const std::vector<std::int32_t>& of_stream(std::size_t stream) const { return streams_[stream]; }
+  /// How many operations the block's end waits for.
+  [[nodiscard]] std::int32_t awaited() const { return awaited_; }
+  /// Operations of background streams, and Waits.
+  [[nodiscard]] const std::vector<std::int32_t>& background_and_waits() const { return background_and_waits_; }
+
+ private:
+  const std::vector<Operation>& operations_;
+  std::vector<std::int32_t> dependencies_;
+  std::vector<std::size_t> first_follower_;  // by operation, and the end
+  std::vector<std::int32_t> followers_;
+  std::array<std::vector<std::int32_t>, kStreams> streams_{};
+  std::vector<std::int32_t> background_and_waits_;
+  std::int32_t awaited_ = 0;
+};
 
 /// FIFO queues of operations. An operation can start once it is at the head of its stream and all that it comes after
 /// in its block have ended. Background streams outlive blocks: their operations need not end with their block.
@@ -24,8 +53,8 @@ class RankStreams {
   };
 
   /// Lists the operations of the block that follows. All operations of the last block that are not on background
-  /// streams must have ended.
-  void begin_block(BlockId block, const std::vector<Operation>& operations);
+  /// streams must have ended. `order` must outlive the block's execution.
+  void begin_block(BlockId block, const BlockOrder& order);
   [[nodiscard]] BlockId block() const { return block_; }
   [[nodiscard]] std::int64_t block_number() const { return block_number_; }
   /// Counts blocks as begun that are not.
@@ -35,8 +64,8 @@ class RankStreams {
 
   /// Starts the next operation of a stream of the block, if it can start.
   std::optional<std::int32_t> start_next(std::size_t stream, SimTime now);
-  /// Ends an operation of the block. `operations` are those of the block.
-  void end(const std::vector<Operation>& operations, std::int32_t operation);
+  /// Ends an operation of the block.
+  void end(std::int32_t operation);
   [[nodiscard]] SimTime start_of(std::int32_t operation) const { return start_[static_cast<std::size_t>(operation)]; }
 
   /// Starts the next operation of a background stream, if it can start.
@@ -66,8 +95,7 @@ class RankStreams {
   };
   /// A stream of the block.
   struct BlockStream {
-    std::vector<std::int32_t> operations;  // in order
-    std::size_t head = 0;                  // index of the next operation
+    std::size_t head = 0;  // of its operations, the index of the next
     bool is_busy = false;
   };
   /// A Wait that has begun; it ends when `ends` operations of the stream have ended.
@@ -81,11 +109,12 @@ class RankStreams {
   std::int32_t& open_dependencies(const Operation& operation, std::size_t index);
 
   BlockId block_;
+  const BlockOrder* order_ = nullptr;
   std::int64_t block_number_ = -1;  // number of blocks begun before this one
   std::int32_t open_operations_ = 0;
   std::vector<std::int32_t> open_dependencies_;  // by operation
   std::vector<SimTime> start_;                   // by operation
-  std::vector<std::int64_t> listed_before_;      // by operation: for a Wait, operations listed before on its stream
+  std::vector<std::int64_t> listed_before_;      // by operation, of Waits: operations listed before on its stream
   std::array<BlockStream, kStreams> streams_{};
   std::array<BackgroundStream, kStreams> background_{};
   std::vector<Waiting> waits_;

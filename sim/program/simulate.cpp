@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -31,6 +32,7 @@ class Engine {
          const SimulateOptions& options)
       : program_(program),
         skip_repeats_(options.skip_repeats),
+        orders_(program.blocks.size()),
         view_(program, cluster, view_of(program, cluster, options)),
         flows_(options.network(), view_, cluster.gpu.slowdown_beside_computation),
         computations_(program, cluster, view_.ranks(), events_, flows_),
@@ -65,6 +67,10 @@ class Engine {
   }
 
   RankStreams& streams(RankId r) { return ranks_[r.index()].streams; }
+  const BlockOrder& order_of(BlockId block) {
+    std::optional<BlockOrder>& order = orders_[block.index()];
+    return order ? *order : order.emplace(program_.blocks[block.index()].operations);
+  }
   const std::vector<Operation>& operations_of(RankId r) {
     return program_.blocks[streams(r).block().index()].operations;
   }
@@ -145,7 +151,7 @@ class Engine {
 
   void begin_block(RankId r) {
     const BlockId block = ranks_[r.index()].cursor.block();
-    streams(r).begin_block(block, program_.blocks[block.index()].operations);
+    streams(r).begin_block(block, order_of(block));
     start_operations(r);
     if (streams(r).block_has_ended()) go_on(r);
   }
@@ -211,7 +217,7 @@ class Engine {
     const auto& work = operations_of(r)[static_cast<std::size_t>(operation)].work;
     if (events_.now() > start || !std::holds_alternative<Launches>(work))
       recorder_.end_operation(r, {{s.block(), operation, s.block_number()}, start}, events_.now());
-    s.end(operations_of(r), operation);
+    s.end(operation);
     if (s.block_has_ended()) {
       start_background(r);
       go_on(r);
@@ -262,6 +268,7 @@ class Engine {
 
   const Program& program_;
   bool skip_repeats_;
+  std::vector<std::optional<BlockOrder>> orders_;  // of the blocks, once begun
   EventQueue events_;
   SimTime last_;  // when something ended or began; the queue also has ends of computations whose speed has changed
   NetworkView view_;

@@ -103,24 +103,26 @@ bool adds_up(const Program& program, const Rows& rows) {
   });
 }
 
-std::int64_t rows_of(const RoutingCounts& counts, RankId source, const ExpertSet& experts) {
+/// The rows of these experts of neighbouring sources.
+std::int64_t rows_of(const RoutingCounts& counts, RankId first, std::int64_t sources, const ExpertSet& experts) {
+  const RankId source(static_cast<std::int32_t>(first.value() % counts.sources()));
   std::int64_t sum = 0;
-  for (const ExpertRange& range : experts) {
-    for (std::int64_t e = range.first; e < range.last; ++e)
-      sum += counts.at(source, ExpertId(static_cast<std::int32_t>(e)));
-  }
+  for (const ExpertRange& range : experts)
+    sum += counts.sum(source, sources, ExpertId(static_cast<std::int32_t>(range.first)), range.size());
   return sum;
 }
 
 /// The sum of the rows of these experts over all sources that the path, which adds up, reaches from `rank`.
 std::int64_t rows_along(const Program& program, const RoutingCounts& counts, std::span<const RowStep> path, RankId rank,
                         const ExpertSet& experts) {
-  if (path.empty()) return rows_of(counts, RankId(static_cast<std::int32_t>(rank.value() % counts.sources())), experts);
+  if (path.empty()) return rows_of(counts, rank, 1, experts);
   const RowStep& step = path.front();
   const GroupFamily& family = program.group(step.group);
   if (family.size == 1) return rows_along(program, counts, path.subspan(1), rank, experts);
   const std::int64_t members = family.size / step.count;
   const std::int64_t block = (family.position(rank) / members - step.index + step.count) % step.count;
+  if (path.size() == 1 && family.stride == 1)
+    return rows_of(counts, family.member(rank, block * members), members, experts);
   std::int64_t sum = 0;
   for (std::int64_t p = block * members; p < (block + 1) * members; ++p)
     sum += rows_along(program, counts, path.subspan(1), family.member(rank, p), experts);
@@ -147,7 +149,7 @@ std::vector<std::int64_t> row_counts(const Program& program, const Rows& rows) {
       take_step(program.group(step->group), *step, cells);
   };
   if (adds_up(program, rows) && rows.experts == Rows::Experts::All) {
-    for (std::size_t r = 0; r < ranks; ++r) cells[r][0] = rows_of(counts, RankId(r % sources), experts[r]);
+    for (std::size_t r = 0; r < ranks; ++r) cells[r][0] = rows_of(counts, RankId(r), 1, experts[r]);
     take_path();
     for (std::size_t r = 0; r < ranks; ++r) out[r] = cells[r][0];
     return out;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -70,14 +71,18 @@ std::int64_t path_rows(const Program& program, bool is_uniform, std::span<const 
   return 0;
 }
 
-/// Adds the rows along a path of what `add_counts(source, rows)` adds for a source.
+/// Adds the rows along a path of what `add_counts(first, sources, rows)` adds for neighbouring sources.
 template <class AddCounts>
 void add_rows(const Program& program, bool is_uniform, std::span<const RowStep> path, RankId rank,
               const AddCounts& add_counts, std::vector<std::int64_t>& out) {
-  if (path.empty()) return add_counts(rank, out);
+  if (path.empty()) return add_counts(rank, 1, out);
   const RowStep& step = path.front();
   const auto rest = path.subspan(1);
   const GroupFamily& family = program.group(step.group);
+  if (step.kind == RowStep::Kind::Union && !is_uniform && rest.empty() && family.stride == 1) {
+    const auto [first, last] = united(family, step, rank);
+    return add_counts(family.member(rank, first), last - first, out);
+  }
   const auto add = [&](RankId member, auto of_rest) {
     std::vector<std::int64_t> rows(out.size(), 0);
     add_rows(program, is_uniform, rest, member, add_counts, rows);
@@ -111,7 +116,7 @@ std::vector<std::int64_t> rows_of_equal_sources(const Program& program, const Ro
     }
   }
   std::vector<std::int64_t> rows(different.size(), 0);
-  const auto add_counts = [&](RankId, std::vector<std::int64_t>& to) {
+  const auto add_counts = [&](RankId, std::int64_t, std::vector<std::int64_t>& to) {
     for (std::size_t i = 0; i < to.size(); ++i) to[i] += different[i];
   };
   add_rows(program, true, path, rank, add_counts, rows);
@@ -390,12 +395,13 @@ std::vector<std::int64_t> rows_of_each(const Program& program, const Rows& rows,
   const RoutingCounts& counts = program.routings[rows.routing.index()].counts;
   if (counts.same_for_all_sources()) return rows_of_equal_sources(program, counts, path, rank, experts);
   std::vector<std::int64_t> out(static_cast<std::size_t>(size_of(experts)), 0);
-  const auto add_counts = [&](RankId r, std::vector<std::int64_t>& to) {
-    const RankId source(static_cast<std::int32_t>(r.value() % counts.sources()));
+  const auto add_counts = [&](RankId first, std::int64_t sources, std::vector<std::int64_t>& to) {
+    const RankId source(static_cast<std::int32_t>(first.value() % counts.sources()));
+    assert(source.value() + sources <= counts.sources() && "a group does not leave its stage");
     std::size_t i = 0;
     for (const ExpertRange& range : experts) {
       for (std::int64_t e = range.first; e < range.last; ++e)
-        to[i++] += counts.at(source, ExpertId(static_cast<std::int32_t>(e)));
+        to[i++] += counts.sum(source, sources, ExpertId(static_cast<std::int32_t>(e)), 1);
     }
   };
   add_rows(program, false, path, rank, add_counts, out);

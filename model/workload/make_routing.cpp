@@ -223,29 +223,32 @@ class KnownSamples {
  public:
   static constexpr std::size_t kMostCounts = std::size_t{1} << 21U;  // 16 MiB in all
 
-  std::vector<std::int64_t> rows(const RoutingScenario& scenario, const std::vector<double>& popularity,
-                                 std::size_t sources, std::int64_t tokens, std::int64_t top_k) {
+  RoutingCounts of(const RoutingScenario& scenario, const std::vector<double>& popularity, std::int64_t sources,
+                   std::int64_t tokens, std::int64_t top_k) {
     const auto known = std::find_if(samples_.begin(), samples_.end(), [&](const Sample& s) {
       return s.tokens == tokens && s.top_k == top_k && s.scenario == scenario && s.popularity == popularity;
     });
     if (known == samples_.end()) {
-      samples_.push_front({scenario, popularity, tokens, top_k, {}});
+      samples_.push_front({scenario, popularity, tokens, top_k});
     } else {
       samples_.splice(samples_.begin(), samples_, known);
     }
-    std::vector<std::int64_t>& counts = samples_.front().counts;
-    const std::size_t experts = popularity.size(), asked = sources * experts;
-    if (counts.size() < asked) {
+    Sample& sample = samples_.front();
+    const auto experts = static_cast<std::int64_t>(popularity.size());
+    if (sample.sources < sources) {
       const Shares shares = shares_of(popularity);
-      counts_ -= counts.size();
-      while (counts.size() < asked) {
-        const std::vector<std::int64_t> row = row_of(scenario, shares, counts.size() / experts, tokens, top_k);
-        counts.insert(counts.end(), row.begin(), row.end());
+      counts_ += to_index((sources - sample.sources) * experts);
+      for (; sample.sources < sources; ++sample.sources) {
+        const std::vector<std::int64_t> row = row_of(scenario, shares, to_index(sample.sources), tokens, top_k);
+        sample.rows.insert(sample.rows.end(), row.begin(), row.end());
       }
-      counts_ += counts.size();
+      sample.counts = RoutingCounts::dense(sources, experts, sample.rows);
     }
-    std::vector<std::int64_t> result(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(asked));
-    for (; counts_ > kMostCounts; samples_.pop_back()) counts_ -= samples_.back().counts.size();
+    const RoutingCounts result =
+        sample.counts.same_for_all_sources()
+            ? RoutingCounts::by_expert(sources, {sample.rows.begin(), sample.rows.begin() + experts})
+            : sample.counts.of_first(sources);
+    for (; counts_ > kMostCounts; samples_.pop_back()) counts_ -= samples_.back().rows.size();
     return result;
   }
 
@@ -254,7 +257,9 @@ class KnownSamples {
     RoutingScenario scenario;
     std::vector<double> popularity;
     std::int64_t tokens, top_k;
-    std::vector<std::int64_t> counts;  // by source and expert, as many sources as were asked for
+    std::int64_t sources = 0;  // as many as were asked for
+    std::vector<std::int64_t> rows{};
+    RoutingCounts counts{};
   };
   std::list<Sample> samples_;  // the one used last first
   std::size_t counts_ = 0;     // in all samples
@@ -282,7 +287,7 @@ RoutingCounts routing_by_popularity(const RoutingScenario& scenario, std::vector
   if (scenario.sampled && scenario.shape != RoutingShape::Ragged &&
       to_index(sources * experts) <= KnownSamples::kMostCounts) {
     thread_local KnownSamples samples;
-    return RoutingCounts::dense(sources, experts, samples.rows(scenario, popularity, to_index(sources), tokens, top_k));
+    return samples.of(scenario, popularity, sources, tokens, top_k);
   }
   const Shares shares = shares_of(std::move(popularity));
   if (!scenario.sampled && scenario.shape != RoutingShape::Ragged)

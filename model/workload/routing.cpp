@@ -52,12 +52,17 @@ Node routing_document(const RoutingScenario& s) {
   return out;
 }
 
+std::shared_ptr<const RoutingCounts::Table> RoutingCounts::table(std::vector<std::int64_t> counts) {
+  static const auto kEmpty = std::make_shared<const Table>();
+  return counts.empty() ? kEmpty : std::make_shared<const Table>(Table{std::move(counts), {}});
+}
+
 RoutingCounts RoutingCounts::uniform(std::int64_t sources, std::int64_t experts, std::int64_t count) {
   assert(sources > 0 && experts > 0 && count >= 0 && "counts are of something, and not negative");
   RoutingCounts counts;
   counts.sources_ = sources;
   counts.experts_ = experts;
-  counts.counts_ = {count};
+  counts.table_ = table({count});
   return counts;
 }
 
@@ -65,7 +70,7 @@ RoutingCounts RoutingCounts::by_expert(std::int64_t sources, std::vector<std::in
   assert(!row.empty() && "a row has a count for every expert");
   RoutingCounts counts = uniform(sources, static_cast<std::int64_t>(row.size()), row.front());
   const bool all_equal = std::all_of(row.begin(), row.end(), [&](std::int64_t c) { return c == row.front(); });
-  if (!all_equal) counts.counts_ = std::move(row);
+  if (!all_equal) counts.table_ = table(std::move(row));
   return counts;
 }
 
@@ -77,17 +82,45 @@ RoutingCounts RoutingCounts::dense(std::int64_t sources, std::int64_t experts, s
     counts.resize(static_cast<std::size_t>(experts));
     return by_expert(sources, std::move(counts));
   }
+  Table table{std::move(counts), {}};
+  const auto columns = static_cast<std::size_t>(experts) + 1;
+  table.before.resize(static_cast<std::size_t>(sources + 1) * columns);
+  std::size_t next = 0;
+  for (std::size_t at = columns; at < table.before.size(); at += columns) {
+    std::int64_t of_row = 0;
+    for (std::size_t e = 1; e < columns; ++e) {
+      of_row += table.counts[next++];
+      table.before[at + e] = table.before[at + e - columns] + of_row;
+    }
+  }
   RoutingCounts result = uniform(sources, experts, 0);
   result.rows_ = sources;
-  result.counts_ = std::move(counts);
+  result.table_ = std::make_shared<const Table>(std::move(table));
   return result;
+}
+
+RoutingCounts RoutingCounts::of_first(std::int64_t sources) const {
+  assert(sources <= sources_ && rows_ == sources_ && "sources differ");
+  const std::vector<std::int64_t>& all = counts();
+  const auto rest = static_cast<std::ptrdiff_t>((sources - 1) * experts_);
+  if (std::equal(all.begin(), all.begin() + rest, all.begin() + experts_))
+    return by_expert(sources, {all.begin(), all.begin() + experts_});
+  RoutingCounts first = *this;
+  first.sources_ = first.rows_ = sources;
+  return first;
+}
+
+bool RoutingCounts::operator==(const RoutingCounts& other) const {
+  if (sources_ != other.sources_ || experts_ != other.experts_ || used() != other.used()) return false;
+  const auto end = counts().begin() + static_cast<std::ptrdiff_t>(std::min(used(), counts().size()));
+  return table_ == other.table_ || std::equal(counts().begin(), end, other.counts().begin());
 }
 
 std::vector<std::int64_t> RoutingCounts::expert_load() const {
   const auto experts = static_cast<std::size_t>(experts_);
-  if (is_uniform()) return std::vector<std::int64_t>(experts, counts_[0] * sources_);
+  if (is_uniform()) return std::vector<std::int64_t>(experts, counts()[0] * sources_);
   std::vector<std::int64_t> load(experts, 0);
-  for (std::size_t i = 0; i < counts_.size(); ++i) load[i % experts] += counts_[i];
+  for (std::size_t i = 0; i < used(); ++i) load[i % experts] += counts()[i];
   if (rows_ == 1) {
     for (std::int64_t& tokens : load) tokens *= sources_;
   }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -70,7 +71,8 @@ struct RoutingScenario {
 [[nodiscard]] Node routing_document(const RoutingScenario& scenario);
 
 /// The matrix counts[source rank][expert] of one layer and one microbatch: integers; the row sums are exactly the
-/// sources' selections. Stored compactly: one number if all are equal, one row if all sources are equal.
+/// sources' selections. Stored compactly: one number if all are equal, one row if all sources are equal. Copies share
+/// their storage.
 class RoutingCounts {
  public:
   [[nodiscard]] static RoutingCounts uniform(std::int64_t sources, std::int64_t experts, std::int64_t count);
@@ -81,22 +83,43 @@ class RoutingCounts {
 
   [[nodiscard]] std::int64_t sources() const { return sources_; }
   [[nodiscard]] std::int64_t experts() const { return experts_; }
-  [[nodiscard]] bool is_uniform() const { return counts_.size() == 1; }
+  [[nodiscard]] bool is_uniform() const { return counts().size() == 1; }
   [[nodiscard]] bool same_for_all_sources() const { return is_uniform() || rows_ == 1; }
   [[nodiscard]] std::int64_t at(RankId source, ExpertId expert) const {
-    if (is_uniform()) return counts_[0];
+    if (is_uniform()) return counts()[0];
     const std::size_t row = rows_ == 1 ? 0 : source.index();
-    return counts_[row * static_cast<std::size_t>(experts_) + expert.index()];
+    return counts()[row * static_cast<std::size_t>(experts_) + expert.index()];
+  }
+  /// Number of tokens of `experts` experts, from `expert` on, over `sources` sources, from `source` on, in a time that
+  /// depends on neither number. Sources must differ.
+  [[nodiscard]] std::int64_t sum(RankId source, std::int64_t sources, ExpertId expert, std::int64_t experts) const {
+    const auto columns = static_cast<std::size_t>(experts_) + 1;
+    const std::size_t first = source.index() * columns + expert.index();
+    const std::size_t last = first + static_cast<std::size_t>(sources) * columns;
+    const auto width = static_cast<std::size_t>(experts);
+    const std::vector<std::int64_t>& before = table_->before;
+    return before[last + width] - before[last] - before[first + width] + before[first];
   }
   /// Number of tokens of each expert, over all sources.
   [[nodiscard]] std::vector<std::int64_t> expert_load() const;
-  bool operator==(const RoutingCounts&) const = default;
+  /// The same counts without the sources from `sources` on. Sources must differ.
+  [[nodiscard]] RoutingCounts of_first(std::int64_t sources) const;
+  bool operator==(const RoutingCounts& other) const;
 
  private:
+  struct Table {
+    std::vector<std::int64_t> counts;  // one, one row, or a row for each source (and for others that are not used)
+    std::vector<std::int64_t> before;  // if sources differ: the sum over all sources and experts before these
+  };
+  [[nodiscard]] static std::shared_ptr<const Table> table(std::vector<std::int64_t> counts);
+  [[nodiscard]] const std::vector<std::int64_t>& counts() const { return table_->counts; }
+  /// How many of the stored counts are used.
+  [[nodiscard]] std::size_t used() const { return is_uniform() ? 1 : static_cast<std::size_t>(rows_ * experts_); }
+
   std::int64_t sources_ = 0;
   std::int64_t experts_ = 0;
   std::int64_t rows_ = 1;
-  std::vector<std::int64_t> counts_;
+  std::shared_ptr<const Table> table_ = table({});
 };
 
 /// The scenario's counts for `sources` ranks with `tokens` tokens each that select `top_k` <= `experts` experts.

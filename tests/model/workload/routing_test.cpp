@@ -329,4 +329,38 @@ TEST_CASE("A routing scenario is read strictly") {
   }
 }
 
+TEST_CASE("Sums over ranges of sources and experts are those of the counts") {
+  constexpr std::int64_t kSources = 7, kExperts = 5;
+  std::vector<std::int64_t> counts;
+  for (std::int64_t i = 0; i < kSources * kExperts; ++i) counts.push_back(i < 2 * kExperts ? i % kExperts : i * i % 11);
+  const RoutingCounts all = RoutingCounts::dense(kSources, kExperts, counts);
+  const auto added = [&](std::int64_t source, std::int64_t sources, std::int64_t expert, std::int64_t experts) {
+    std::int64_t sum = 0;
+    for (std::int64_t s = source; s < source + sources; ++s) {
+      for (std::int64_t e = expert; e < expert + experts; ++e)
+        sum += counts[static_cast<std::size_t>(s * kExperts + e)];
+    }
+    return sum;
+  };
+  for (std::int64_t source = 0; source < kSources; ++source) {
+    for (std::int64_t sources = 0; source + sources <= kSources; ++sources) {
+      for (std::int64_t expert = 0; expert < kExperts; ++expert) {
+        for (std::int64_t experts = 0; expert + experts <= kExperts; ++experts)
+          CHECK(all.sum(RankId(static_cast<std::int32_t>(source)), sources, ExpertId(static_cast<std::int32_t>(expert)),
+                        experts) == added(source, sources, expert, experts));
+      }
+    }
+  }
+  for (std::int64_t sources = 1; sources <= kSources; ++sources) {
+    const auto used = counts.begin() + static_cast<std::ptrdiff_t>(sources * kExperts);
+    const RoutingCounts alone = RoutingCounts::dense(sources, kExperts, {counts.begin(), used});
+    const RoutingCounts first = all.of_first(sources);
+    CHECK(first == alone);
+    CHECK(alone == first);
+    CHECK(first.same_for_all_sources() == (sources <= 2));  // the first two have equal rows
+    CHECK(first.expert_load() == alone.expert_load());
+    CHECK((first == all) == (sources == kSources));
+  }
+}
+
 }  // namespace moeplan::tests::routing_test

@@ -221,7 +221,7 @@ std::vector<std::int64_t> row_of(const RoutingScenario& scenario, const Shares& 
 /// again, and for more or fewer of their rows. By the values of all arguments, so that it is the same function.
 class KnownSamples {
  public:
-  static constexpr std::size_t kMostCounts = std::size_t{1} << 21U;  // 16 MiB in all
+  static constexpr std::size_t kMostCounts = std::size_t{1} << 21U;  // 32 MiB in all, with their sums
 
   RoutingCounts of(const RoutingScenario& scenario, const std::vector<double>& popularity, std::int64_t sources,
                    std::int64_t tokens, std::int64_t top_k) {
@@ -235,20 +235,24 @@ class KnownSamples {
     }
     Sample& sample = samples_.front();
     const auto experts = static_cast<std::int64_t>(popularity.size());
-    if (sample.sources < sources) {
+    if (sample.counts.sources() < sources) {
       const Shares shares = shares_of(popularity);
-      counts_ += to_index((sources - sample.sources) * experts);
-      for (; sample.sources < sources; ++sample.sources) {
-        const std::vector<std::int64_t> row = row_of(scenario, shares, to_index(sample.sources), tokens, top_k);
-        sample.rows.insert(sample.rows.end(), row.begin(), row.end());
+      counts_ += to_index((sources - sample.counts.sources()) * experts);
+      std::vector<std::int64_t> counts;
+      counts.reserve(to_index(sources * experts));
+      for (std::int64_t s = 0; s < sample.counts.sources(); ++s) {
+        for (std::int64_t e = 0; e < experts; ++e)
+          counts.push_back(sample.counts.at(RankId(to_index(s)), ExpertId(to_index(e))));
       }
-      sample.counts = RoutingCounts::dense(sources, experts, sample.rows);
+      for (std::int64_t s = sample.counts.sources(); s < sources; ++s) {
+        const std::vector<std::int64_t> row = row_of(scenario, shares, to_index(s), tokens, top_k);
+        counts.insert(counts.end(), row.begin(), row.end());
+      }
+      sample.counts = RoutingCounts::dense(sources, experts, std::move(counts));
     }
-    const RoutingCounts result =
-        sample.counts.same_for_all_sources()
-            ? RoutingCounts::by_expert(sources, {sample.rows.begin(), sample.rows.begin() + experts})
-            : sample.counts.of_first(sources);
-    for (; counts_ > kMostCounts; samples_.pop_back()) counts_ -= samples_.back().rows.size();
+    RoutingCounts result = sample.counts.of_first(sources);
+    for (; counts_ > kMostCounts; samples_.pop_back())
+      counts_ -= to_index(samples_.back().counts.sources() * samples_.back().counts.experts());
     return result;
   }
 
@@ -257,9 +261,7 @@ class KnownSamples {
     RoutingScenario scenario;
     std::vector<double> popularity;
     std::int64_t tokens, top_k;
-    std::int64_t sources = 0;  // as many as were asked for
-    std::vector<std::int64_t> rows{};
-    RoutingCounts counts{};
+    RoutingCounts counts{};  // of as many sources as were asked for
   };
   std::list<Sample> samples_;  // the one used last first
   std::size_t counts_ = 0;     // in all samples

@@ -100,13 +100,15 @@ RoutingCounts RoutingCounts::dense(std::int64_t sources, std::int64_t experts, s
 }
 
 RoutingCounts RoutingCounts::of_first(std::int64_t sources) const {
-  assert(sources <= sources_ && rows_ == sources_ && "sources differ");
+  assert(sources > 0 && sources <= sources_ && "it has them");
+  RoutingCounts first = *this;
+  first.sources_ = sources;
+  if (same_for_all_sources()) return first;
   const std::vector<std::int64_t>& all = counts();
   const auto rest = static_cast<std::ptrdiff_t>((sources - 1) * experts_);
   if (std::equal(all.begin(), all.begin() + rest, all.begin() + experts_))
     return by_expert(sources, {all.begin(), all.begin() + experts_});
-  RoutingCounts first = *this;
-  first.sources_ = first.rows_ = sources;
+  first.rows_ = sources;
   return first;
 }
 

@@ -102,7 +102,7 @@ class RoutingCounts {
   }
   /// Number of tokens of each expert, over all sources.
   [[nodiscard]] std::vector<std::int64_t> expert_load() const;
-  /// The same counts without the sources from `sources` on. Sources must differ.
+  /// The same counts without the sources from `sources` on.
   [[nodiscard]] RoutingCounts of_first(std::int64_t sources) const;
   bool operator==(const RoutingCounts& other) const;
 

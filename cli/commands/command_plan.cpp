@@ -77,8 +77,8 @@ void run_plan(const PlanOptions& o, ExitCode& code) {
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const planner::Framework* framework = space.framework ? &*space.framework : nullptr;
   const std::vector<MemoryUse> stage_memory = planner::best_stage_memory(job, answer);
-  const PlanReport report{inputs, documents,    cluster,           result, predictions, plan.tutel, framework,
-                          beyond, stage_memory, has_default_batch, wall};
+  const PlanReport report{inputs, documents,    cluster,           result, predictions,         plan.tutel, framework,
+                          beyond, stage_memory, has_default_batch, wall,   space.thread_count()};
   if (o.json) return fmt::print("{}", plan_json(report));
   print_page(stdout, plan_page(report, o.is_verbose));
   if (!o.output.empty()) fmt::print("\n  plan   {}\n", o.output);

@@ -1,11 +1,11 @@
 #include "planner/report/host_launches.hpp"
 
 #include <algorithm>
-#include <span>
 #include <variant>
 #include <vector>
 
 #include "model/analysis/critical_path.hpp"
+#include "model/base/in_parallel.hpp"
 
 namespace moeplan::planner {
 
@@ -42,7 +42,7 @@ CudaGraphs most_graphs(const Inputs& inputs, const Framework* framework) {
 }
 
 WithGraphs fastest_with_graphs(const Inputs& inputs, const Cluster& cluster, const SearchResult& found,
-                               const Prediction& best, const CudaGraphs& graphs) {
+                               const Prediction& best, const CudaGraphs& graphs, int threads) {
   constexpr std::size_t kMostCompared = 32;
   constexpr double kClearly = 0.99;
   constexpr std::int64_t kMostFlows = 500'000;  // assumed: a simulation with 1.4 million takes 5.3 s
@@ -51,14 +51,15 @@ WithGraphs fastest_with_graphs(const Inputs& inputs, const Cluster& cluster, con
   const Problem problem(inputs.model, workload, cluster);
   const bool differ = has_asymmetric_ranks(best.program, problem.stage_clusters());
   const double simulated_per_closed_form = best.makespan.seconds() / best.estimate.closed_form;
-  std::vector<WithGraphs> compared;
-  for (const Evaluated& e : std::span(found.ranked).first(std::min(differ ? 1 : kMostCompared, found.ranked.size()))) {
-    const Evaluation with = evaluate(problem, e.candidate, Depth::Extrapolation, {.checks = Checks::None});
-    compared.push_back({e.candidate, simulated_per_closed_form * with.evaluated.estimate.closed_form});
-  }
+  std::vector<WithGraphs> compared(std::min(differ ? 1 : kMostCompared, found.ranked.size()));
+  in_parallel(compared.size(), threads, [&](std::size_t i) {
+    const Candidate& c = found.ranked[i].candidate;
+    const Evaluation with = evaluate(problem, c, Depth::Extrapolation, {.checks = Checks::None});
+    compared[i] = {c, simulated_per_closed_form * with.evaluated.estimate.closed_form};
+  });
   const auto simulate = [&](WithGraphs& c) {
     if (differ && exchange_flows(problem, c.candidate) > kMostFlows) return;
-    c.step = simulated_makespan(problem, c.candidate).seconds();
+    c.step = simulated_makespan(problem, c.candidate, threads).seconds();
     c.is_simulated = true;
   };
   const auto is_faster = [](const WithGraphs& a, const WithGraphs& b) { return a.step < b.step; };

@@ -29,6 +29,6 @@ struct WithGraphs {
 /// is not simulated if that would take seconds. Closed forms were 0.3 to 4.3% below the simulations without graphs
 /// and 2.0 to 5.5% with them (qwen3_30b, skewed, 32 to 1,024 GPUs).
 [[nodiscard]] WithGraphs fastest_with_graphs(const Inputs& inputs, const Cluster& cluster, const SearchResult& found,
-                                             const Prediction& best, const CudaGraphs& graphs);
+                                             const Prediction& best, const CudaGraphs& graphs, int threads);
 
 }  // namespace moeplan::planner

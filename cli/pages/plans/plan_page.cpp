@@ -36,7 +36,8 @@ std::string launches_text(const PlanReport& r) {
   if (is_considerable) out = fmt::format("; launches by the host take {} of the critical path", in_percent(share));
   const CudaGraphs most = planner::most_graphs(r.inputs, r.framework);
   if (most == r.inputs.workload.cuda_graphs || r.result.is_cut) return out;  // a simulation more takes time
-  const planner::WithGraphs captured = planner::fastest_with_graphs(r.inputs, r.cluster, r.result, best, most);
+  const planner::WithGraphs captured =
+      planner::fastest_with_graphs(r.inputs, r.cluster, r.result, best, most, r.threads);
   const double change = captured.step / best.makespan.seconds() - 1;
   const std::string option = fmt::format("-C workload.cuda_graph={}", name_of(most));
   if (-change < kLeastSaved)

@@ -26,6 +26,7 @@ struct PlanReport {
   const std::vector<MemoryUse>& stage_memory;       // of the best plan, by pipeline stage
   bool has_default_batch;                           // PlanJob
   double wall_s;
+  int threads;
 };
 
 /// Five lines of answer, then the tables; with `is_verbose` also plan_details().

@@ -174,7 +174,7 @@ PlannedPlan find_plan(const planner::PlanRequest& request, std::int64_t top,
   const std::vector<MemoryUse> stage_memory = planner::best_stage_memory(job, answer);
   const cli::PlanReport report{job.inputs,         job.documents,         job.cluster, answer.result,
                                answer.predictions, out.plan.tutel,        framework,   answer.beyond,
-                               stage_memory,       job.has_default_batch, wall};
+                               stage_memory,       job.has_default_batch, wall,        job.space.thread_count()};
   out.page = cli::plan_page(report, false);
   out.document = cli::plan_json(report);
   for (std::size_t i = 0; i < answer.predictions.size(); ++i) {

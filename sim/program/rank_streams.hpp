@@ -42,6 +42,22 @@ class BlockOrder {
   std::int32_t awaited_ = 0;
 };
 
+/// The orders of a Program's blocks, made when they are needed. `program` must outlive it.
+class BlockOrders {
+ public:
+  explicit BlockOrders(const Program& program) : program_(program), orders_(program.blocks.size()) {}
+
+  /// Valid as long as this.
+  [[nodiscard]] const BlockOrder& of(BlockId block) {
+    std::optional<BlockOrder>& order = orders_[block.index()];
+    return order ? *order : order.emplace(program_.blocks[block.index()].operations);
+  }
+
+ private:
+  const Program& program_;
+  std::vector<std::optional<BlockOrder>> orders_;
+};
+
 /// FIFO queues of operations. An operation can start once it is at the head of its stream and all that it comes after
 /// in its block have ended. Background streams outlive blocks: their operations need not end with their block.
 class RankStreams {
@@ -56,6 +72,9 @@ class RankStreams {
   /// streams must have ended. `order` must outlive the block's execution.
   void begin_block(BlockId block, const BlockOrder& order);
   [[nodiscard]] BlockId block() const { return block_; }
+  [[nodiscard]] const Operation& operation(std::int32_t index) const {
+    return order_->operations()[static_cast<std::size_t>(index)];
+  }
   [[nodiscard]] std::int64_t block_number() const { return block_number_; }
   /// Counts blocks as begun that are not.
   void skip_blocks(std::int64_t number) { block_number_ += number; }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -32,7 +31,7 @@ class Engine {
          const SimulateOptions& options)
       : program_(program),
         skip_repeats_(options.skip_repeats),
-        orders_(program.blocks.size()),
+        orders_(program),
         view_(program, cluster, view_of(program, cluster, options)),
         flows_(options.network(), view_, cluster.gpu.slowdown_beside_computation),
         computations_(program, cluster, view_.ranks(), events_, flows_),
@@ -67,13 +66,6 @@ class Engine {
   }
 
   RankStreams& streams(RankId r) { return ranks_[r.index()].streams; }
-  const BlockOrder& order_of(BlockId block) {
-    std::optional<BlockOrder>& order = orders_[block.index()];
-    return order ? *order : order.emplace(program_.blocks[block.index()].operations);
-  }
-  const std::vector<Operation>& operations_of(RankId r) {
-    return program_.blocks[streams(r).block().index()].operations;
-  }
 
   // --- The event loop ---
 
@@ -151,7 +143,7 @@ class Engine {
 
   void begin_block(RankId r) {
     const BlockId block = ranks_[r.index()].cursor.block();
-    streams(r).begin_block(block, order_of(block));
+    streams(r).begin_block(block, orders_.of(block));
     start_operations(r);
     if (streams(r).block_has_ended()) go_on(r);
   }
@@ -180,7 +172,7 @@ class Engine {
 
   void start_operation(RankId r, std::int32_t index) {
     RankStreams& s = streams(r);
-    const Operation& operation = operations_of(r)[static_cast<std::size_t>(index)];
+    const Operation& operation = s.operation(index);
     if (operation.communication()) {
       arrive(r, {s.block(), index, s.block_number()});
     } else if (const auto* receive = std::get_if<Receive>(&operation.work)) {
@@ -214,7 +206,7 @@ class Engine {
   void end_operation(RankId r, std::int32_t operation) {
     RankStreams& s = streams(r);
     const SimTime start = s.start_of(operation);
-    const auto& work = operations_of(r)[static_cast<std::size_t>(operation)].work;
+    const auto& work = s.operation(operation).work;
     if (events_.now() > start || !std::holds_alternative<Launches>(work))
       recorder_.end_operation(r, {{s.block(), operation, s.block_number()}, start}, events_.now());
     s.end(operation);
@@ -268,7 +260,7 @@ class Engine {
 
   const Program& program_;
   bool skip_repeats_;
-  std::vector<std::optional<BlockOrder>> orders_;  // of the blocks, once begun
+  BlockOrders orders_;
   EventQueue events_;
   SimTime last_;  // when something ended or began; the queue also has ends of computations whose speed has changed
   NetworkView view_;

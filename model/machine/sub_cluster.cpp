@@ -128,10 +128,10 @@ std::optional<std::vector<LinkId>> corresponding_links(const Cluster& a, const C
   if (!share_nodes_alike(a.node_of_rank, b.node_of_rank)) return std::nullopt;
   LinkMap links(a, b);
   const auto ranks = static_cast<std::int32_t>(a.world_size());
-  for (RankId from(0); from.value() < ranks; from = RankId(from.value() + 1)) {
-    const RankRoutes of_a(a, from), of_b(b, from);
-    for (RankId to(0); to.value() < ranks; to = RankId(to.value() + 1)) {
-      if (from != to && !links.take_in(of_a.to(to), of_b.to(to))) return std::nullopt;
+  for (std::int32_t from = 0; from < ranks; ++from) {
+    const RankRoutes of_a(a, RankId(from)), of_b(b, RankId(from));
+    for (std::int32_t to = 0; to < ranks; ++to) {
+      if (from != to && !links.take_in(of_a.to(RankId(to)), of_b.to(RankId(to)))) return std::nullopt;
     }
   }
   return std::move(links).images();

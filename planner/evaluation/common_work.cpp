@@ -118,11 +118,11 @@ CommonWork::Priced CommonWork::priced_of(const Candidate& candidate) {
   return machines_.are_equivalent(candidate.degrees.pp) ? Priced::All : Priced::WithoutCommunication;
 }
 
-Candidate CommonWork::on_fewest_ranks(Candidate stage, bool has_links) {
+/// The first rank of the first stage, of which bounds are, has the same peers and links there.
+Candidate CommonWork::on_fewest_ranks(Candidate stage) const {
+  if (!has_equal_ranks_) return stage;
   Degrees& d = stage.degrees;
   const std::int64_t ranks = std::lcm(d.cp * d.tp, d.ep * d.esp);
-  if (!has_equal_ranks_) return stage;
-  if (has_links && !machines_.are_equivalent(problem_.cluster().world_size() / ranks)) return stage;
   d.dp = ranks / (d.cp * d.tp);
   d.edp = ranks / (d.ep * d.esp);
   stage.rank_order = RankOrder::Megatron;
@@ -130,13 +130,15 @@ Candidate CommonWork::on_fewest_ranks(Candidate stage, bool has_links) {
 }
 
 Candidate CommonWork::with_links_on_fewest_ranks(Candidate stage) {
-  const bool has_replicas_outside = stage.rank_order == RankOrder::Megatron;
-  return has_replicas_outside ? on_fewest_ranks(std::move(stage), /*has_links=*/true) : stage;
+  if (stage.rank_order != RankOrder::Megatron) return stage;
+  Candidate fewest = on_fewest_ranks(stage);
+  const std::int64_t groups = problem_.cluster().world_size() / fewest.degrees.ranks_per_stage();
+  return machines_.are_equivalent(groups) ? fewest : stage;
 }
 
 /// The candidate whose passes are priced for this one: on one stage's ranks.
-Candidate CommonWork::representative(const Candidate& candidate, Priced operations) {
-  return on_fewest_ranks(with_least_exchange(stage_alone(candidate)), operations == Priced::All);
+Candidate CommonWork::representative(const Candidate& candidate) const {
+  return on_fewest_ranks(with_least_exchange(stage_alone(candidate)));
 }
 
 LoweredPasses CommonWork::lowered(const ModelSpec& model, const Candidate& c,
@@ -193,8 +195,8 @@ CommonWork::Key CommonWork::key_of(const Candidate& c, Priced operations) {
           c.recompute, operations,   &*c.all_to_all};
 }
 
-const CommonWork::Passes& CommonWork::passes(const Candidate& candidate, Priced operations) {
-  const Candidate c = representative(candidate, operations);
+const CommonWork::Times& CommonWork::passes(const Candidate& candidate, Priced operations) {
+  const Candidate c = representative(candidate);
   return known(passes_, key_of(c, operations), [&] {
     const bool has_links = operations == Priced::All;
     if (has_links && c.rank_order != RankOrder::Megatron)
@@ -205,23 +207,24 @@ const CommonWork::Passes& CommonWork::passes(const Candidate& candidate, Priced 
 }
 
 /// The candidate's attention and dense parts, for all that have them in common.
-Candidate CommonWork::without_expert_degrees(const Candidate& candidate, bool has_links) {
+Candidate CommonWork::without_expert_degrees(const Candidate& candidate) {
   Candidate c = LayerStrategy{}.in(stage_alone(candidate));
   Degrees& d = c.degrees;
-  d.ep = d.esp = 1;
-  if (!has_links || machines_.are_equivalent(problem_.cluster().world_size() / (d.cp * d.tp))) d.dp = 1;
-  d.edp = d.dp * d.cp * d.tp;
+  d.ep = d.esp = d.dp = 1;
+  d.edp = d.cp * d.tp;
   c.rank_order = RankOrder::Megatron;
   return c;
 }
 
 const CommonWork::Work& CommonWork::work_without_experts(const Candidate& candidate, Priced operations) {
-  const Candidate c = without_expert_degrees(candidate, /*has_links=*/operations == Priced::All);
+  const Candidate c = without_expert_degrees(candidate);
   return known(without_experts_work_, key_of(c, operations),
                [&] { return priced(lowered(without_experts_, c), operations); });
 }
 
-CommonWork::Passes CommonWork::together(const Work& work) { return longer_of_each(work.streams, work.host); }
+CommonWork::Times CommonWork::together(Work work) {
+  return {.longest = longer_of_each(work.streams, work.host), .host = std::move(work.host)};
+}
 
 /// The passes through all units, with those of the experts added where units have any, less what both have counted.
 CommonWork::Passes CommonWork::with_experts(const Passes& dense, const Passes& experts, double counted_twice) const {
@@ -241,18 +244,22 @@ CommonWork::Passes CommonWork::with_experts(const Passes& dense, const Passes& e
   return {.forward = sums(dense.forward, experts.forward), .backward = sums(dense.backward, experts.backward)};
 }
 
-/// Mixers and MoE parts follow one another on the GPU. The launches of both are rounded, and count a layer that is
-/// recomputed as a whole.
-CommonWork::Passes CommonWork::with_experts(const Work& dense, const Work& experts, Recompute recompute) const {
-  const Launches twice{recompute.has(RecomputeModule::WholeLayer) ? 2 : 1};
-  return longer_of_each(with_experts(dense.streams, experts.streams),
-                        with_experts(dense.host, experts.host, host_time(problem_.cluster().gpu, twice).value()));
+/// The host's time for what the launches of mixers and of MoE parts may both count: they are rounded, and have a layer
+/// that is recomputed as a whole.
+double CommonWork::launched_twice(Recompute recompute) const {
+  return host_time(problem_.cluster().gpu, Launches{recompute.has(RecomputeModule::WholeLayer) ? 2 : 1}).value();
+}
+
+/// Mixers and MoE parts follow one another on the GPU.
+CommonWork::Times CommonWork::with_experts(const Work& dense, const Work& experts, Recompute recompute) const {
+  return together({.streams = with_experts(dense.streams, experts.streams),
+                   .host = with_experts(dense.host, experts.host, launched_twice(recompute))});
 }
 
 /// The MoE parts alone, without communication.
 const CommonWork::Work& CommonWork::experts_without_links(const Candidate& candidate, Priced operations,
                                                           bool has_weight_gradients) {
-  const Candidate c = representative(candidate, operations);
+  const Candidate c = representative(candidate);
   return known(experts_work_, {key_of(c, operations), has_weight_gradients}, [&] {
     LoweredPasses all = lowered(experts_alone_, c, moe_units_);
     const auto is_weight_gradient = [](const Operation& o) {
@@ -266,10 +273,10 @@ const CommonWork::Work& CommonWork::experts_without_links(const Candidate& candi
 }
 
 /// With the candidate's exchange, on the ranks and links of a stage.
-const CommonWork::Passes& CommonWork::own_passes(const Candidate& candidate, std::int64_t stage) {
+const CommonWork::Times& CommonWork::own_passes(const Candidate& candidate, std::int64_t stage) {
   Candidate c = stage_alone(candidate);
   const bool has_known_rest = stage == 0 && c.rank_order == RankOrder::Megatron;
-  if (stage == 0) c = with_links_on_fewest_ranks(std::move(c));
+  if (has_known_rest) c = on_fewest_ranks(std::move(c));
   const OwnKey key{key_of(c, Priced::All), c.pipeline_degree, codec_pair_name(c.codec), stage};
   return known(own_passes_, key, [&] {
     StageClusters& clusters = problem_.stage_clusters();
@@ -279,20 +286,29 @@ const CommonWork::Passes& CommonWork::own_passes(const Candidate& candidate, std
   });
 }
 
-/// By stream that blocks wait for, with the candidate's exchange, on the ranks and links of the first stage.
-const std::vector<CommonWork::Passes>& CommonWork::own_streams(const Candidate& candidate) {
-  const Candidate c = with_links_on_fewest_ranks(stage_alone(candidate));
+CommonWork::Streams CommonWork::streams_of(const LoweredPasses& all) {
+  StageClusters& clusters = problem_.stage_clusters();
+  BlockPricer pricer(all.program, clusters.first_of(problem_.cluster().world_size() / all.program.world_size),
+                     PricedRanks::First, &clusters.prices());
+  Streams out;
+  for (std::size_t stream = 0; stream < kStreams; ++stream)
+    out[stream] = passes_of(all, [&](BlockId block) { return pricer.price(block).busy[stream]; });
+  return out;
+}
+
+/// With the candidate's exchange, on the ranks and links of the first stage.
+const CommonWork::Streams& CommonWork::own_streams(const Candidate& candidate) {
+  Candidate c = stage_alone(candidate);
+  if (c.rank_order == RankOrder::Megatron) c = on_fewest_ranks(std::move(c));
   return known(own_streams_, {key_of(c, Priced::All), c.pipeline_degree, codec_pair_name(c.codec), 0}, [&] {
-    const LoweredPasses all = lowered(problem_.model(), c);
-    StageClusters& clusters = problem_.stage_clusters();
-    BlockPricer pricer(all.program, clusters.first_of(problem_.cluster().world_size() / all.program.world_size),
-                       PricedRanks::First, &clusters.prices());
-    std::vector<Passes> out;
-    for (const auto& [stream, name] : kStreamNames) {
-      if (is_background(stream)) continue;
-      const auto index = static_cast<std::size_t>(stream);
-      Passes own = passes_of(all, [&](BlockId block) { return pricer.price(block).busy[index]; });
-      if (own.forward.back() + own.backward.back() > 0) out.push_back(std::move(own));
+    if (c.rank_order != RankOrder::Megatron) return streams_of(lowered(problem_.model(), c));
+    const Candidate dense = without_expert_degrees(c);
+    const Streams& rest = known(streams_without_experts_, key_of(dense, Priced::All),
+                                [&] { return streams_of(lowered(without_experts_, dense)); });
+    Streams out = streams_of(lowered(experts_alone_, c, moe_units_));
+    for (std::size_t stream = 0; stream < kStreams; ++stream) {
+      const bool is_host = stream == static_cast<std::size_t>(Stream::Host);
+      out[stream] = with_experts(rest[stream], out[stream], is_host ? launched_twice(c.recompute) : 0);
     }
     return out;
   });
@@ -300,15 +316,15 @@ const std::vector<CommonWork::Passes>& CommonWork::own_streams(const Candidate& 
 
 const CommonWork::Rough& CommonWork::rough(const Candidate& candidate) {
   const bool has_links = priced_of(candidate) == Priced::All && candidate.rank_order == RankOrder::Megatron;
-  const Candidate c = without_expert_degrees(candidate, has_links);
+  const Candidate c = without_expert_degrees(candidate);
   return known(rough_, key_of(c, has_links ? Priced::All : Priced::ComputeStream), [&] {
-    Rough out{.computation = work_without_experts(c, Priced::ComputeStream).streams,
-              .host = launched(lowered(problem_.model(), c), lowered(without_experts_, c)),
-              .together = {}};
-    add_mean_load(c, out.computation);
-    out.together = longer_of_each(out.computation, out.host);
-    if (has_links) out.together = longer_of_each(out.together, together(work_without_experts(c, Priced::All)));
-    return out;
+    Passes computation = work_without_experts(c, Priced::ComputeStream).streams;
+    add_mean_load(c, computation);
+    const Passes host = launched(lowered(problem_.model(), c), lowered(without_experts_, c));
+    Passes longest = longer_of_each(computation, host);
+    if (has_links) longest = longer_of_each(longest, together(work_without_experts(c, Priced::All)).longest);
+    return Rough{
+        .computation = {std::move(computation), {}}, .host = {host, host}, .together = {std::move(longest), host}};
   });
 }
 

@@ -2,6 +2,7 @@
 // that were not priced.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -61,20 +62,27 @@ class CommonWork {
   struct Passes {
     std::vector<double> forward, backward;
   };
+  /// The time of the units' operations on each stream alone.
+  using Streams = std::array<Passes, kStreams>;
   /// The time of the units' operations on the GPU, the longest chain of each, and of the host that launches them.
   struct Work {
     Passes streams, host;
   };
+  /// The time of the units: of their operations on the GPU or of the host, whichever takes longer, and of the host
+  /// alone as far as that counts for what it launches besides; without passes if it does not.
+  struct Times {
+    Passes longest, host;
+  };
   /// Parts of a unit's work, each of which is no more than its time: the compute stream's without the experts but for
   /// their mean load, the host's, and the longest of both and of the work without experts on all streams.
   struct Rough {
-    Passes computation, host, together;
+    Times computation, host, together;
   };
   /// What the replicas of parameters add on a stage: seconds of the weights that a first microbatch gathers on its way
   /// forward through the stage's first part, of the gradients that the last one's way back leaves to be reduced, and of
-  /// the optimizer.
+  /// the optimizer; of the host, what it launches for the first two.
   struct Ends {
-    double gather, reduce, update;
+    double gather, reduce, update, host_of_gather, host_of_reduce;
   };
   /// Which operations of a pass are priced.
   enum class Priced { All, WithoutCommunication, ComputeStream, Host };
@@ -99,21 +107,22 @@ class CommonWork {
     return all.emplace(key, std::move(of_key)).first->second;
   }
   [[nodiscard]] Priced priced_of(const Candidate& candidate);
-  /// On as few ranks as its other degrees need, with the same links if `has_links`; otherwise the candidate.
-  [[nodiscard]] Candidate on_fewest_ranks(Candidate stage, bool has_links);
-  [[nodiscard]] Candidate representative(const Candidate& candidate, Priced operations);
-  [[nodiscard]] const Passes& passes(const Candidate& candidate, Priced operations);
-  [[nodiscard]] Candidate without_expert_degrees(const Candidate& candidate, bool has_links);
+  [[nodiscard]] Candidate on_fewest_ranks(Candidate stage) const;
+  [[nodiscard]] Candidate representative(const Candidate& candidate) const;
+  [[nodiscard]] const Times& passes(const Candidate& candidate, Priced operations);
+  [[nodiscard]] static Candidate without_expert_degrees(const Candidate& candidate);
   [[nodiscard]] const Work& work_without_experts(const Candidate& candidate, Priced operations);
-  [[nodiscard]] static Passes together(const Work& work);
+  [[nodiscard]] static Times together(Work work);
   [[nodiscard]] Passes with_experts(const Passes& dense, const Passes& experts, double counted_twice = 0) const;
-  [[nodiscard]] Passes with_experts(const Work& dense, const Work& experts, Recompute recompute) const;
+  [[nodiscard]] Times with_experts(const Work& dense, const Work& experts, Recompute recompute) const;
+  [[nodiscard]] double launched_twice(Recompute recompute) const;
   [[nodiscard]] const Work& experts_without_links(const Candidate& candidate, Priced operations,
                                                   bool has_weight_gradients);
   [[nodiscard]] LoweredPasses lowered(const ModelSpec& model, const Candidate& c,
                                       const std::optional<std::vector<std::size_t>>& units = {}) const;
-  [[nodiscard]] const Passes& own_passes(const Candidate& candidate, std::int64_t stage);
-  [[nodiscard]] const std::vector<Passes>& own_streams(const Candidate& candidate);
+  [[nodiscard]] const Times& own_passes(const Candidate& candidate, std::int64_t stage);
+  [[nodiscard]] Streams streams_of(const LoweredPasses& all);
+  [[nodiscard]] const Streams& own_streams(const Candidate& candidate);
   template <class SecondsOf>
   [[nodiscard]] static Passes passes_of(const LoweredPasses& lowered, const SecondsOf& seconds_of);
   [[nodiscard]] Work priced(LoweredPasses lowered, Priced operations);
@@ -135,6 +144,8 @@ class CommonWork {
   [[nodiscard]] static std::vector<std::size_t> units_of_stage(const std::vector<Units>& parts,
                                                                const Candidate& candidate, std::int64_t stage,
                                                                std::size_t units);
+  /// The number of weight tensors that a rank updates, by unit of the model.
+  [[nodiscard]] const std::vector<std::int64_t>& weight_tensors(const Candidate& stage);
   /// By stage; where stages have different links, of the first one only.
   [[nodiscard]] const std::vector<Ends>& ends(const Candidate& candidate);
   /// The time of one microbatch's pass through some units, from the seconds before each unit.
@@ -144,9 +155,9 @@ class CommonWork {
                                        std::int64_t stage);
   [[nodiscard]] std::int64_t busiest_stage(const Passes& work, const Candidate& candidate);
   /// The longest of the candidate's stages, if one of them has passes of its own.
-  [[nodiscard]] Seconds longest_stage(const Passes& work, const Candidate& candidate, std::int64_t own_stage,
-                                      const Passes& of_own_stage);
-  [[nodiscard]] Seconds longest_stage(const Passes& work, const Candidate& candidate) {
+  [[nodiscard]] Seconds longest_stage(const Times& work, const Candidate& candidate, std::int64_t own_stage,
+                                      const Times& of_own_stage);
+  [[nodiscard]] Seconds longest_stage(const Times& work, const Candidate& candidate) {
     return longest_stage(work, candidate, 0, work);
   }
 
@@ -158,12 +169,14 @@ class CommonWork {
   StageClusters machines_;
   const bool has_equal_ranks_;  // under any number of replicas and stages
   std::mutex mutex_;
-  std::map<Key, Passes> passes_;
+  std::map<Key, Times> passes_;
   std::map<Key, Work> without_experts_work_;
   std::map<std::pair<Key, bool>, Work> experts_work_;
-  std::map<OwnKey, Passes> own_passes_;
-  std::map<OwnKey, std::vector<Passes>> own_streams_;
+  std::map<OwnKey, Times> own_passes_;
+  std::map<OwnKey, Streams> own_streams_;
+  std::map<Key, Streams> streams_without_experts_;
   std::map<Key, Rough> rough_;
+  std::map<Key, std::vector<std::int64_t>> weight_tensors_;
   std::map<EndsKey, std::vector<Ends>> ends_;
   std::map<std::pair<std::int64_t, PipelineShape>, std::vector<Units>> units_of_parts_;  // by number of parts
 };

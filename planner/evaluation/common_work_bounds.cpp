@@ -3,8 +3,10 @@
 #include <utility>
 
 #include "model/costs/block_price.hpp"
+#include "model/costs/compute.hpp"
 #include "planner/candidate/pipeline_tasks.hpp"
 #include "planner/evaluation/common_work.hpp"
+#include "planner/lowering/blocks/launches.hpp"
 #include "planner/lowering/part_passes.hpp"
 
 namespace moeplan::planner {
@@ -48,23 +50,28 @@ Seconds CommonWork::shared_bound(const Candidate& candidate) {
   const Priced of_experts = of_dense == Priced::All ? Priced::WithoutCommunication : of_dense;
   const Passes streams = with_experts(work_without_experts(least, of_dense).streams,
                                       experts_without_links(least, of_experts, !has_other_degrees).streams);
-  const Passes& host = rough(candidate).host;
-  if (!candidate.ep_overlap) return longest_stage(longer_of_each(streams, host), candidate);
-  return std::max(longest_stage(streams, candidate), longest_stage(host, candidate));
+  const Times& host = rough(candidate).host;
+  if (!candidate.ep_overlap) return longest_stage({longer_of_each(streams, host.host), host.host}, candidate);
+  return std::max(longest_stage({streams, {}}, candidate), longest_stage(host, candidate));
 }
 
 Seconds CommonWork::own_bound(const Candidate& candidate) {
-  const Seconds common = bound(candidate);
   const std::int64_t pp = candidate.degrees.pp, period = machines_.period(pp);
   if (candidate.ep_overlap) {
-    Seconds longest = common;
-    if (period > 1) return longest;
-    for (const Passes& stream : own_streams(candidate)) longest = std::max(longest, longest_stage(stream, candidate));
+    if (period > 1) return bound(candidate);
+    Seconds longest;
+    const Streams& streams = own_streams(candidate);
+    for (const auto& [stream, name] : kStreamNames) {
+      if (is_background(stream)) continue;  // blocks do not wait for it
+      const Passes& own = streams[static_cast<std::size_t>(stream)];
+      longest = std::max(longest, longest_stage({own, stream == Stream::Host ? own : Passes{}}, candidate));
+    }
     return longest;
   }
+  const Seconds common = bound(candidate);
   if (period == 1) return std::max(common, longest_stage(own_passes(candidate, 0), candidate));
-  const Passes& of_others = passes(candidate, priced_of(candidate));
-  const std::int64_t busiest = busiest_stage(of_others, candidate);
+  const Times& of_others = passes(candidate, priced_of(candidate));
+  const std::int64_t busiest = busiest_stage(of_others.longest, candidate);
   return std::max(common, longest_stage(of_others, candidate, busiest, own_passes(candidate, busiest % period)));
 }
 
@@ -84,6 +91,17 @@ std::vector<std::size_t> CommonWork::units_of_stage(const std::vector<Units>& pa
     if (own.head) out.push_back(units - 1);
   }
   return out;
+}
+
+const std::vector<std::int64_t>& CommonWork::weight_tensors(const Candidate& stage) {
+  const Candidate c = on_fewest_ranks(stage);
+  return known(weight_tensors_, key_of(c, Priced::Host), [&] {
+    const LoweredPasses passes = lowered(problem_.model(), c);
+    std::vector<std::int64_t> out;
+    for (const BlockId block : passes.backward)
+      out.push_back(updated_tensors(passes.program, passes.program.blocks[block.index()]));
+    return out;
+  });
 }
 
 const std::vector<CommonWork::Ends>& CommonWork::ends(const Candidate& candidate) {
@@ -109,20 +127,37 @@ const std::vector<CommonWork::Ends>& CommonWork::ends(const Candidate& candidate
       for (std::size_t u = first; u < part.last; ++u) sum += pricer.price(blocks[u]).ends.front().replicas;
       return sum + (part.head ? pricer.price(blocks.back()).ends.front().replicas : 0);
     };
+    const Workload& workload = problem_.workload();
+    const auto host = [&](std::int64_t operations) {
+      return host_time(problem_.cluster().gpu, Launches{operations}).value();
+    };
+    const auto launched = [&](const std::vector<BlockId>& blocks, std::size_t first, const Units& part) {
+      std::int64_t sum = 0;
+      for (std::size_t u = first; u < part.last && !blocks.empty(); ++u)
+        sum += launched_at_least(lowered.program.blocks[blocks[u].index()], workload);
+      return host(sum);
+    };
+    const std::vector<std::int64_t>& tensors = weight_tensors(c);
     std::vector<Ends> out;
     for (std::size_t s = 0; s < held.size(); ++s) {
       const Units& part = parts[s];
+      std::int64_t updated = 0;
+      for (const std::size_t unit : held[s]) updated += tensors[unit];
       // The weights of the first unit are gathered before the stage receives activations.
-      out.push_back({.gather = seconds(lowered.gathers, std::min(part.first + 1, part.last), part),
+      const std::size_t second = std::min(part.first + 1, part.last);
+      out.push_back({.gather = seconds(lowered.gathers, second, part),
                      .reduce = seconds(lowered.reductions, part.first, part),
-                     .update = pricer.price(lowered.updates[s]).ends.front().joined});
+                     .update = std::max(pricer.price(lowered.updates[s]).ends.front().joined,
+                                        host(launched_updates(updated, workload))),
+                     .host_of_gather = launched(lowered.gathers, second, part),
+                     .host_of_reduce = launched(lowered.reductions, part.first, part)});
     }
     return out;
   });
 }
 
 double CommonWork::of_part(const Units& units, const std::vector<double>& before) {
-  if (before.size() == 1) return 0;
+  if (before.size() < 2) return 0;
   return before[units.last] - before[units.first] + (units.head ? before.back() - before[before.size() - 2] : 0.0);
 }
 
@@ -146,21 +181,23 @@ std::int64_t CommonWork::busiest_stage(const Passes& work, const Candidate& cand
   return busiest;
 }
 
-Seconds CommonWork::longest_stage(const Passes& work, const Candidate& candidate, std::int64_t own_stage,
-                                  const Passes& of_own_stage) {
+Seconds CommonWork::longest_stage(const Times& work, const Candidate& candidate, std::int64_t own_stage,
+                                  const Times& of_own_stage) {
   const std::vector<Units> units = units_of_parts(candidate);
   const std::vector<Ends>& ends = this->ends(candidate);
   const auto microbatches = static_cast<double>(problem_.workload().global_batch) /
                             static_cast<double>(candidate.degrees.dp * candidate.micro_batch);
   double longest = 0, head = 0, tail = 0;  // until the first microbatch left the stage, since the last one came back
   for (std::int64_t stage = 0; stage < candidate.degrees.pp; ++stage) {
-    const Passes& own = stage == own_stage ? of_own_stage : work;
+    const Times& own = stage == own_stage ? of_own_stage : work;
     const auto first = static_cast<std::size_t>(stage);
-    const double forward = of_part(units[first], own.forward), backward = of_part(units[first], own.backward);
+    const Units& part = units[first];
+    const double forward = of_part(part, own.longest.forward), backward = of_part(part, own.longest.backward);
     const Ends e = first < ends.size() ? ends[first] : Ends{};
-    head += std::max(forward, e.gather);
-    tail = std::max(backward + tail, std::max(backward, e.reduce) + e.update);
-    const double all = microbatches * of_stage(units, own, candidate, stage);
+    head += std::max({forward, e.gather, of_part(part, own.host.forward) + e.host_of_gather});
+    const double last = std::max({backward, e.reduce, of_part(part, own.host.backward) + e.host_of_reduce});
+    tail = std::max(backward + tail, last + e.update);
+    const double all = microbatches * of_stage(units, own.longest, candidate, stage);
     longest = std::max(longest, head + all - forward - backward + tail);
   }
   return Seconds(longest);

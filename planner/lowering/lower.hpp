@@ -44,7 +44,7 @@ struct LoweredPasses {
 struct LoweredEnds {
   Program program;                           // without stages
   std::vector<BlockId> gathers, reductions;  // by unit of whole_model(); empty if no pass is concurrent with any
-  std::vector<BlockId> updates;              // by stage; without the launches that depend on the passes
+  std::vector<BlockId> updates;              // by stage; without launches, which depend on the passes
 };
 /// `stages` lists the units of whole_model() that each pipeline stage holds. `candidate` has no pipeline.
 [[nodiscard]] LoweredEnds lower_ends(const ModelSpec& model, const Workload& workload, const Candidate& candidate,

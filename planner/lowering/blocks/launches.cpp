@@ -108,6 +108,7 @@ std::int64_t checkpoints(const ModelSpec& model, const LayerSpec& layer, const R
 }
 
 std::int64_t launched_updates(std::int64_t tensors, const Workload& workload) {
+  if (workload.cuda_graphs.has(GraphModule::WholeIteration)) return 0;
   return is_all_pytorch(workload) ? tensors * kKernel / kWhole : tensors;
 }
 

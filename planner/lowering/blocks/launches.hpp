@@ -23,7 +23,8 @@ namespace moeplan::planner {
 [[nodiscard]] std::int64_t checkpoints(const ModelSpec& model, const LayerSpec& layer, const Recompute& recompute,
                                        const CudaGraphs& graphs);
 
-/// What the optimizer launches for so many weight tensors: an operation each, or a kernel of PyTorch.
+/// What the optimizer launches for so many weight tensors: an operation each, or a kernel of PyTorch; nothing if the
+/// whole iteration is a graph.
 [[nodiscard]] std::int64_t launched_updates(std::int64_t tensors, const Workload& workload);
 
 /// The number of weight tensors on a rank whose gradients a backward block computes; of each expert's weights, one a

@@ -119,4 +119,20 @@ TEST_CASE("The work that strategies have in common takes no longer than any iter
   CHECK(compared > 100);
 }
 
+TEST_CASE("Bounds with their own exchange have all launches of a host that decides") {
+  Small s = small({});
+  s.cluster.gpu.host_time_per_operation = Seconds(1e-3);
+  const Problem problem(s.model, s.workload, s.cluster);
+  CommonWork common_work(problem);
+  std::size_t compared = 0;
+  for (const Candidate& c : enumerated(problem, {}).feasible) {
+    if (c.degrees.pp > 1) continue;
+    CAPTURE(c.degrees.tp, c.degrees.ep, c.degrees.esp, c.micro_batch, c.schedule.name());
+    const Evaluation e = evaluate(problem, c, Depth::Extrapolation, {.checks = Checks::AllButMemory});
+    CHECK(common_work.own_bound(c).value() / e.evaluated.estimate.lower_bound.value() > 0.95);
+    ++compared;
+  }
+  CHECK(compared > 10);
+}
+
 }  // namespace moeplan::tests::common_work_test

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "model/base/in_parallel.hpp"
@@ -52,7 +53,15 @@ class LeastBound {
       const Seconds bound = common_work_of(least_exchange).estimated(machines).lower_bound;
       return has_one_kind_ && bound < least ? std::max(bound, least_links(e.candidate, e.estimate.links)) : bound;
     });
-    lower(least, of_left_out, [&](std::size_t i) { return bound_if_it_fits(left_out[i].candidate); });
+    lower(least, of_left_out, [&](std::size_t i) {
+      Seconds bound = kNone;
+      for (const Candidate& c : ranking.fitting(left_out[i].candidate)) {
+        Seconds of_variant = with_any_exchange(c);
+        if (has_one_kind_ && of_variant < least) of_variant = std::max(of_variant, least_links(c));
+        bound = std::min(bound, of_variant);
+      }
+      return bound;
+    });
     return least;
   }
 
@@ -67,17 +76,6 @@ class LeastBound {
   [[nodiscard]] Seconds with_any_exchange(const Candidate& c) const {
     const Candidate least_exchange = with_least_exchange(c);
     return common_work_of(least_exchange).bounded_by_first_rank(common_work_.machines());
-  }
-
-  /// The bound of an enumerated pipeline, with any exchange and the least recomputation with which it fits in memory;
-  /// infinite if it does not.
-  [[nodiscard]] Seconds bound_if_it_fits(Candidate c) const {
-    for (const Recompute recompute : recompute_levels(problem_.workload(), space_)) {
-      c.recompute = recompute;
-      if (evaluate(problem_, c, Depth::Memory, {.is_rejected_by_first_rank = true}).infeasibility) continue;
-      return with_any_exchange(c);
-    }
-    return kNone;
   }
 
   /// Lowers `least` to the least of the bounds, each the larger of `known[i]` and `bound(i)`, which is found only where
@@ -101,12 +99,12 @@ class LeastBound {
   }
 
   /// The least time of the busiest link over all all-to-alls and codecs that the candidate may have; `own` is the time
-  /// with its own ones. Zero if ranks differ and are too many.
-  Seconds least_links(Candidate c, Seconds own) {
+  /// with its own ones, if known. Zero if none is known, or ranks differ and are too many.
+  Seconds least_links(Candidate c, std::optional<Seconds> own = {}) {
     const EvaluationOptions options{.checks = Checks::AllButMemory,
                                     .asymmetric_rank_threshold = space_.asymmetric_rank_threshold};
-    Seconds least = own;
-    const bool is_direct = c.all_to_all->is_direct();
+    Seconds least = own.value_or(kNone);
+    const bool is_direct = own && c.all_to_all->is_direct();
     const CodecPair own_codec = c.codec;
     for (const CodecPair& codec : codec_pairs(problem_.workload())) {
       bool has_direct = is_direct && codec == own_codec;  // all have equal link loads
@@ -121,7 +119,7 @@ class LeastBound {
         least = std::min(least, e.evaluated.estimate.links);
       }
     }
-    return least;
+    return least < kNone ? least : Seconds();
   }
 
   /// Whether this pair may minimise the bytes sent: the same codec for dispatch and combine or, if combine sums rows in

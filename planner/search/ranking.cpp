@@ -7,6 +7,7 @@
 
 #include "model/base/in_parallel.hpp"
 #include "planner/search/rounds.hpp"
+#include "planner/search/variants.hpp"
 
 namespace moeplan::planner {
 
@@ -54,7 +55,7 @@ bool Ranking::is_beaten_by_exchange(const Candidate& c, Seconds own) const {
   if (has_deferred(c.degrees) && is_slower_than_early(own)) return true;
   if (c.virtual_stages > 1) return false;
   const std::int64_t enough = std::max({space_.most_refined, space_.most_simulated, kRunnersUp});
-  const std::vector<Seconds>& others = spans_nodes(c) ? of_spanning_pipelines_ : of_pipelines_;
+  const std::vector<Seconds>& others = spans_nodes(c) ? of_spanning_ : c.degrees.pp > 1 ? of_pipelines_ : closed_forms_;
   return std::ssize(others) >= enough && number_up_to(others, own) >= enough;
 }
 
@@ -75,9 +76,8 @@ void Ranking::note_priced(const Evaluated& evaluated) {
     sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), time), time);
   };
   insert(closed_forms_);
-  if (evaluated.candidate.degrees.pp == 1) return;
-  insert(of_pipelines_);
-  if (spans_nodes(evaluated.candidate)) insert(of_spanning_pipelines_);
+  if (evaluated.candidate.degrees.pp > 1) insert(of_pipelines_);
+  if (spans_nodes(evaluated.candidate)) insert(of_spanning_);
 }
 
 void Ranking::note(const Fits& fits, std::vector<InTurn>& known) {
@@ -108,14 +108,14 @@ std::vector<std::int64_t> Ranking::sizes_of(const Candidate& base) const {
 /// Evaluates the candidate with the largest of these micro batches that fits in memory, or with the smallest one if
 /// none does. Memory grows with the micro batch, nearly in proportion but for weights and states, which is where to
 /// begin.
-Evaluation Ranking::with_largest_size(Candidate c, std::span<const std::int64_t> sizes) const {
+Evaluation Ranking::with_largest_size(Candidate c, std::span<const std::int64_t> sizes, Depth depth) const {
   std::optional<MemoryUse> of_smallest;
   const auto of = [&](std::size_t i) {
     c.micro_batch = sizes[i];
     EvaluationOptions options{.asymmetric_rank_threshold = space_.asymmetric_rank_threshold,
                               .is_rejected_by_first_rank = true};
     if (i + 1 == sizes.size()) options.memory = of_smallest;
-    return evaluate(problem_, c, Depth::Extrapolation, options);
+    return evaluate(problem_, c, depth, options);
   };
   if (sizes.size() == 1) return of(0);
   std::size_t i = sizes.size() - 1;
@@ -137,6 +137,21 @@ Evaluation Ranking::with_largest_size(Candidate c, std::span<const std::int64_t>
   return e;
 }
 
+std::vector<Candidate> Ranking::fitting(const Candidate& base) const {
+  std::vector<Candidate> out;
+  std::vector<std::int64_t> sizes = sizes_of(base);
+  for (const Recompute recompute : recompute_levels(problem_.workload(), space_)) {
+    if (sizes.empty()) break;
+    Candidate c = base;
+    c.recompute = recompute;
+    Evaluation e = with_largest_size(std::move(c), sizes, Depth::Memory);
+    if (e.infeasibility) continue;
+    sizes.erase(std::find(sizes.begin(), sizes.end(), e.evaluated.candidate.micro_batch), sizes.end());
+    out.push_back(std::move(e.evaluated.candidate));
+  }
+  return out;
+}
+
 /// The largest micro batch that fits (with a pipeline, the smallest), priced or deferred, and larger ones that fit with
 /// more recomputation; if none fits, the smallest one with the most recomputation as a miss. Beaten ones are left out.
 Ranking::Fits Ranking::fits(const Candidate& base) const {
@@ -156,7 +171,7 @@ Ranking::Fits Ranking::fits(const Candidate& base) const {
     });
     sizes.erase(beaten, sizes.end());
     if (sizes.empty()) break;
-    Evaluation e = with_largest_size(c, sizes);
+    Evaluation e = with_largest_size(c, sizes, Depth::Extrapolation);
     if (e.infeasibility) {
       out.miss = NearestMiss{std::move(e.evaluated.candidate), e.evaluated.memory};
       continue;
@@ -176,16 +191,14 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
   std::vector<Seconds> bounds(feasible.size());
   in_parallel(feasible.size(), threads_, [&](std::size_t i) { bounds[i] = rough_bounds(feasible[i]).front().first; });
   std::vector<Seconds> own = bounds;
-  // Bounds with their own exchange find the fastest pipelines first, but not soon enough in a limited time.
+  // Bounds with their own exchange find the fastest candidates first, but not soon enough in a limited time.
   enum class Known : std::uint8_t { Roughly, AsOthers, WithAnyExchange, WithOwn };
-  const auto all_known = [&](std::size_t i) {
-    return space_.is_out_of_time || feasible[i].degrees.pp == 1 ? Known::WithAnyExchange : Known::WithOwn;
-  };
+  const Known all_known = space_.is_out_of_time ? Known::WithAnyExchange : Known::WithOwn;
   std::vector<Known> known(feasible.size(), Known::Roughly);
   const auto refine = [&](std::size_t i) {
     const auto bound = known[i] == Known::Roughly ? &CommonWork::shared_bound : &CommonWork::bound;
     if (known[i] < Known::WithAnyExchange) bounds[i] = std::max(bounds[i], least_bound(feasible[i], bound));
-    if (known[i] == Known::WithAnyExchange) own[i] = common_work_.own_bound(feasible[i]);
+    if (known[i] == Known::WithAnyExchange) own[i] = least_own_bound(feasible[i]);
     own[i] = std::max(own[i], bounds[i]);
     known[i] = static_cast<Known>(static_cast<std::uint8_t>(known[i]) + 1);
   };
@@ -195,7 +208,7 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
   bool has_simulated = false;
   const auto is_over = [&] { return (fitting >= kLeastFits || tries >= kMostTries) && is_cut(); };
   in_rounds_by_bound(
-      own, [&](std::size_t i) { return known[i] != all_known(i); },
+      own, [&](std::size_t i) { return known[i] != all_known; },
       [&](std::size_t i) {
         if (is_over() || is_beaten(feasible[i], bounds[i])) all[i].bound = bounds[i];
         if (all[i].bound) return true;
@@ -315,6 +328,21 @@ Seconds Ranking::least_bound(Candidate base, Seconds (CommonWork::*bound)(const 
     if (rough >= least) break;
     base.micro_batch = size;
     least = std::min(least, std::max(rough, (common_work_.*bound)(base)));
+  }
+  return least;
+}
+
+/// A bound for all micro batches of an enumerated candidate with its own exchange, whether microbatches overlap or not.
+Seconds Ranking::least_own_bound(Candidate base) const {
+  if (base.degrees.pp > 1) return common_work_.own_bound(base);
+  Seconds least{std::numeric_limits<double>::infinity()};
+  for (const auto& [rough, size] : rough_bounds(base)) {
+    if (rough >= least) break;
+    base.micro_batch = size;
+    Candidate overlapped = base;
+    overlapped.ep_overlap = true;
+    const bool overlaps = !space_.ep_overlap && may_overlap(problem_, space_, overlapped);
+    least = std::min(least, std::max(rough, common_work_.own_bound(overlaps ? overlapped : base)));
   }
   return least;
 }

@@ -68,6 +68,10 @@ class Ranking {
   void add_priced(const std::vector<std::vector<Candidate>>& proposals, const std::vector<Seconds>& known = {},
                   bool even_if_cut = false);
 
+  /// The variants of an enumerated candidate that fit in memory: the largest micro batch, and larger ones with more
+  /// recomputation.
+  [[nodiscard]] std::vector<Candidate> fitting(const Candidate& base) const;
+
   /// Adds a simulated candidate.
   void add_simulated(Evaluated evaluated);
 
@@ -92,9 +96,10 @@ class Ranking {
 
   [[nodiscard]] Fits fits(const Candidate& base) const;
   [[nodiscard]] std::vector<std::int64_t> sizes_of(const Candidate& base) const;
-  [[nodiscard]] Evaluation with_largest_size(Candidate c, std::span<const std::int64_t> sizes) const;
+  [[nodiscard]] Evaluation with_largest_size(Candidate c, std::span<const std::int64_t> sizes, Depth depth) const;
   [[nodiscard]] std::vector<std::pair<Seconds, std::int64_t>> rough_bounds(Candidate base) const;
   [[nodiscard]] Seconds least_bound(Candidate base, Seconds (CommonWork::*bound)(const Candidate&)) const;
+  [[nodiscard]] Seconds least_own_bound(Candidate base) const;
   /// Whether a candidate of this bound cannot be among those that later rounds go on with: `most_refined` pipelines or
   /// `most_simulated` candidates are known to be faster by their closed forms. If one that was simulated early is
   /// faster, enough for comparison are, or none need be if others of its degrees were deferred.
@@ -139,7 +144,7 @@ class Ranking {
   int threads_;
   mutable CommonWork common_work_;
   std::vector<Seconds> closed_forms_, of_pipelines_;  // of the candidates priced so far, sorted
-  std::vector<Seconds> of_spanning_pipelines_;        // those whose experts span nodes
+  std::vector<Seconds> of_spanning_;                  // those whose experts span nodes
   Seconds least_unpriced_ = Seconds(std::numeric_limits<double>::infinity());
   std::vector<Deferred> deferred_;
   std::vector<LeftOut> left_out_;

@@ -56,16 +56,6 @@ std::vector<Candidate> pipelines_like(const Problem& problem, const SearchSpace&
   return out;
 }
 
-/// Whether the search may choose this overlap for the candidate.
-bool may_overlap(const Ranking& ranking, const Candidate& overlapped) {
-  const std::optional<Framework>& framework = ranking.space().framework;
-  const Problem& problem = ranking.problem();
-  const bool has_one_microbatch = overlapped.degrees.dp * overlapped.micro_batch == problem.workload().global_batch;
-  return overlapped.degrees.ep > 1 && !has_one_microbatch &&
-         !evaluate(problem, overlapped, Depth::Feasibility).infeasibility &&
-         !(framework && unsupported(*framework, overlapped, problem.ranks_per_node()));
-}
-
 /// The fastest strategies of the candidate's MoE layer alone.
 FastestStrategies fastest_of_layer(const Ranking& ranking, const Candidate& base, int threads) {
   constexpr std::size_t kTaken = 3;
@@ -102,6 +92,13 @@ std::optional<Evaluated> with_searched_order(const Problem& problem, Evaluated& 
 }
 
 }  // namespace
+
+bool may_overlap(const Problem& problem, const SearchSpace& space, const Candidate& overlapped) {
+  const bool has_one_microbatch = overlapped.degrees.dp * overlapped.micro_batch == problem.workload().global_batch;
+  return overlapped.degrees.ep > 1 && !has_one_microbatch &&
+         !evaluate(problem, overlapped, Depth::Feasibility).infeasibility &&
+         !(space.framework && unsupported(*space.framework, overlapped, problem.ranks_per_node()));
+}
 
 void refine_pipelines(Ranking& ranking) {
   constexpr std::int64_t kRefinedIfCut = 2;
@@ -207,7 +204,7 @@ void overlap_microbatches(Ranking& ranking) {
     if (c.degrees.pp == 1) sizes = micro_batches(ranking.problem().workload(), c.degrees);
     for (const std::int64_t size : sizes) {
       c.micro_batch = size;
-      if (size > e.candidate.micro_batch || !may_overlap(ranking, c)) continue;
+      if (size > e.candidate.micro_batch || !may_overlap(ranking.problem(), space, c)) continue;
       proposals.push_back({c});
       of_links.push_back(size == e.candidate.micro_batch ? e.estimate.links : Seconds());
     }
@@ -222,7 +219,7 @@ void delay_weight_gradients(Ranking& ranking) {
   Candidate c = ranking.ranked().front().candidate;
   if (!c.ep_overlap) return;
   c.delays_weight_gradients = true;
-  if (!may_overlap(ranking, c)) return;
+  if (!may_overlap(ranking.problem(), ranking.space(), c)) return;
   Evaluation e = evaluate(ranking.problem(), c, Depth::Makespan, {.threads = ranking.threads()});
   if (e.infeasibility) return;
   ++ranking.result().enumerated;

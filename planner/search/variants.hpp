@@ -17,6 +17,9 @@ void deduplicate_rows(Ranking& ranking);
 /// those with which the layer alone is fastest.
 void vary_strategies(Ranking& ranking);
 
+/// Whether the search may choose the overlap of this candidate's microbatches.
+[[nodiscard]] bool may_overlap(const Problem& problem, const SearchSpace& space, const Candidate& overlapped);
+
 /// Prices overlap of microbatches for the candidates so far; without a pipeline with smaller micro batches too.
 void overlap_microbatches(Ranking& ranking);
 

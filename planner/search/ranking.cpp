@@ -17,6 +17,10 @@ namespace {
 constexpr std::size_t kLeastFits = 8, kMostTries = 256;
 constexpr std::int64_t kRunnersUp = 16;  // candidates slower than the best that are priced for comparison
 
+void insert(std::vector<Seconds>& sorted, Seconds time) {
+  sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), time), time);
+}
+
 /// Of sorted times, how many are at most this one.
 std::int64_t number_up_to(const std::vector<Seconds>& sorted, Seconds time) {
   return std::upper_bound(sorted.begin(), sorted.end(), time) - sorted.begin();
@@ -51,12 +55,15 @@ bool Ranking::has_deferred(const Degrees& degrees) const {
   return std::find(with_deferred_.begin(), with_deferred_.end(), degrees) != with_deferred_.end();
 }
 
-bool Ranking::is_beaten_by_exchange(const Candidate& c, Seconds own) const {
+bool Ranking::is_beaten_by_exchange(const Candidate& c, Seconds own, Seconds deduplicated) const {
   if (has_deferred(c.degrees) && is_slower_than_early(own)) return true;
   if (c.virtual_stages > 1) return false;
-  const std::int64_t enough = std::max({space_.most_refined, space_.most_simulated, kRunnersUp});
-  const std::vector<Seconds>& others = spans_nodes(c) ? of_spanning_ : c.degrees.pp > 1 ? of_pipelines_ : closed_forms_;
-  return std::ssize(others) >= enough && number_up_to(others, own) >= enough;
+  const auto is_beaten_by = [&](const std::vector<Seconds>& others, Seconds bound) {
+    return number_up_to(others, bound) >= std::max({space_.most_refined, space_.most_simulated, kRunnersUp});
+  };
+  const std::vector<Seconds>& others = c.degrees.pp > 1 ? of_pipelines_ : closed_forms_;
+  if (!is_beaten_by(others, own)) return false;
+  return !spans_nodes(c) || is_beaten_by(of_spanning_, own) || is_beaten_by(others, deduplicated);
 }
 
 bool Ranking::is_cut() {
@@ -72,12 +79,9 @@ void Ranking::rule_out(Seconds bound) {
 
 void Ranking::note_priced(const Evaluated& evaluated) {
   const Seconds time = evaluated.estimate.closed_form;
-  const auto insert = [&](std::vector<Seconds>& sorted) {
-    sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), time), time);
-  };
-  insert(closed_forms_);
-  if (evaluated.candidate.degrees.pp > 1) insert(of_pipelines_);
-  if (spans_nodes(evaluated.candidate)) insert(of_spanning_);
+  insert(closed_forms_, time);
+  if (evaluated.candidate.degrees.pp > 1) insert(of_pipelines_, time);
+  if (spans_nodes(evaluated.candidate)) insert(of_spanning_, time);
 }
 
 void Ranking::note(const Fits& fits, std::vector<InTurn>& known) {
@@ -163,8 +167,9 @@ Ranking::Fits Ranking::fits(const Candidate& base) const {
     const auto beaten = std::partition_point(sizes.begin(), sizes.end(), [&](std::int64_t size) {
       c.micro_batch = size;
       const Seconds bound = common_work_.bound(c);
-      const bool is_slow = is_beaten(c, bound), has_slow_exchange = !is_slow && c.degrees.pp > 1 &&
-                                                                    is_beaten_by_exchange(c, common_work_.own_bound(c));
+      const bool is_slow = is_beaten(c, bound),
+                 has_slow_exchange =
+                     !is_slow && c.degrees.pp > 1 && is_beaten_by_exchange(c, common_work_.own_bound(c), Seconds());
       if (is_slow) out.bound = std::min(out.bound.value_or(bound), bound);
       if (has_slow_exchange) out.is_beaten_by_exchange = true;
       return !is_slow && !has_slow_exchange;
@@ -190,15 +195,23 @@ Ranking::Fits Ranking::fits(const Candidate& base) const {
 void Ranking::add(const std::vector<Candidate>& feasible) {
   std::vector<Seconds> bounds(feasible.size());
   in_parallel(feasible.size(), threads_, [&](std::size_t i) { bounds[i] = rough_bounds(feasible[i]).front().first; });
-  std::vector<Seconds> own = bounds;
+  std::vector<Seconds> own = bounds, deduplicated(feasible.size());
   // Bounds with their own exchange find the fastest candidates first, but not soon enough in a limited time.
-  enum class Known : std::uint8_t { Roughly, AsOthers, WithAnyExchange, WithOwn };
-  const Known all_known = space_.is_out_of_time ? Known::WithAnyExchange : Known::WithOwn;
+  enum class Known : std::uint8_t { Roughly, AsOthers, WithAnyExchange, WithOwn, Deduplicated };
+  const auto all_known = [&](std::size_t i) {
+    if (space_.is_out_of_time) return Known::WithAnyExchange;
+    return spans_nodes(feasible[i]) ? Known::Deduplicated : Known::WithOwn;
+  };
   std::vector<Known> known(feasible.size(), Known::Roughly);
   const auto refine = [&](std::size_t i) {
-    const auto bound = known[i] == Known::Roughly ? &CommonWork::shared_bound : &CommonWork::bound;
-    if (known[i] < Known::WithAnyExchange) bounds[i] = std::max(bounds[i], least_bound(feasible[i], bound));
-    if (known[i] == Known::WithAnyExchange) own[i] = least_own_bound(feasible[i]);
+    const Candidate& c = feasible[i];
+    switch (known[i]) {
+      case Known::Roughly: bounds[i] = std::max(bounds[i], least_bound(c, &CommonWork::shared_bound)); break;
+      case Known::AsOthers: bounds[i] = std::max(bounds[i], least_bound(c, &CommonWork::bound)); break;
+      case Known::WithAnyExchange: own[i] = least_own_bound(c); break;
+      case Known::WithOwn: deduplicated[i] = deduplicated_bound(c); break;
+      case Known::Deduplicated: break;
+    }
     own[i] = std::max(own[i], bounds[i]);
     known[i] = static_cast<Known>(static_cast<std::uint8_t>(known[i]) + 1);
   };
@@ -208,11 +221,13 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
   bool has_simulated = false;
   const auto is_over = [&] { return (fitting >= kLeastFits || tries >= kMostTries) && is_cut(); };
   in_rounds_by_bound(
-      own, [&](std::size_t i) { return known[i] != all_known; },
+      own, [&](std::size_t i) { return known[i] != all_known(i); },
       [&](std::size_t i) {
         if (is_over() || is_beaten(feasible[i], bounds[i])) all[i].bound = bounds[i];
         if (all[i].bound) return true;
-        all[i].is_beaten_by_exchange = known[i] == Known::WithOwn && is_beaten_by_exchange(feasible[i], own[i]);
+        all[i].is_beaten_by_exchange =
+            known[i] >= Known::WithOwn && is_beaten_by_exchange(feasible[i], own[i], deduplicated[i]);
+        if (all[i].is_beaten_by_exchange && known[i] == Known::Deduplicated) insert(of_spanning_, own[i]);
         return all[i].is_beaten_by_exchange;
       },
       [&](std::span<const std::size_t> items) {
@@ -332,7 +347,8 @@ Seconds Ranking::least_bound(Candidate base, Seconds (CommonWork::*bound)(const 
   return least;
 }
 
-/// A bound for all micro batches of an enumerated candidate with its own exchange, whether microbatches overlap or not.
+/// A bound for all micro batches of an enumerated candidate with its own exchange; without a pipeline whether
+/// microbatches overlap or not.
 Seconds Ranking::least_own_bound(Candidate base) const {
   if (base.degrees.pp > 1) return common_work_.own_bound(base);
   Seconds least{std::numeric_limits<double>::infinity()};
@@ -345,6 +361,12 @@ Seconds Ranking::least_own_bound(Candidate base) const {
     least = std::min(least, std::max(rough, common_work_.own_bound(overlaps ? overlapped : base)));
   }
   return least;
+}
+
+/// The same with rows that go to each node once; infinite if the search may not choose that.
+Seconds Ranking::deduplicated_bound(const Candidate& base) const {
+  const std::optional<Candidate> deduplicated = with_deduplicated_rows(problem_, space_, base);
+  return deduplicated ? least_own_bound(*deduplicated) : Seconds(std::numeric_limits<double>::infinity());
 }
 
 /// The least recomputation above the workload's with which any candidate fits.

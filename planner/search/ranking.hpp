@@ -100,16 +100,19 @@ class Ranking {
   [[nodiscard]] std::vector<std::pair<Seconds, std::int64_t>> rough_bounds(Candidate base) const;
   [[nodiscard]] Seconds least_bound(Candidate base, Seconds (CommonWork::*bound)(const Candidate&)) const;
   [[nodiscard]] Seconds least_own_bound(Candidate base) const;
+  [[nodiscard]] Seconds deduplicated_bound(const Candidate& base) const;
   /// Whether a candidate of this bound cannot be among those that later rounds go on with: `most_refined` pipelines or
   /// `most_simulated` candidates are known to be faster by their closed forms. If one that was simulated early is
   /// faster, enough for comparison are, or none need be if others of its degrees were deferred.
   [[nodiscard]] bool is_beaten(const Candidate& candidate, Seconds bound) const;
-  /// Whether enough are known to be faster than `own`, a bound of an enumerated pipeline with its exchange: if it
-  /// cannot overlap microbatches, so many that it would be neither refined nor simulated, nor priced with rows that go
-  /// to each node once (deduplicate_rows); where others of its degrees were deferred, one that was simulated early.
-  [[nodiscard]] bool is_beaten_by_exchange(const Candidate& pipeline, Seconds own) const;
-  [[nodiscard]] bool has_deferred(const Degrees& degrees) const;
+  /// Whether enough are known to be faster than `own`, a bound of an enumerated candidate with its exchange, so that it
+  /// would be neither refined nor simulated, unless it is a pipeline that can overlap microbatches. If its experts span
+  /// nodes, it would not be priced with deduplicated rows either (deduplicate_rows), or not be among the fastest by
+  /// `deduplicated`, a bound of that. Where others of its degrees were deferred, one that was simulated early is
+  /// enough.
+  [[nodiscard]] bool is_beaten_by_exchange(const Candidate& candidate, Seconds own, Seconds deduplicated) const;
   [[nodiscard]] bool spans_nodes(const Candidate& candidate) const;
+  [[nodiscard]] bool has_deferred(const Degrees& degrees) const;
   void simulate_front();
   [[nodiscard]] SimTime simulated_once(const Candidate& candidate, int threads) const;
   [[nodiscard]] bool is_too_large(const Candidate& deferred) const;
@@ -144,7 +147,8 @@ class Ranking {
   int threads_;
   mutable CommonWork common_work_;
   std::vector<Seconds> closed_forms_, of_pipelines_;  // of the candidates priced so far, sorted
-  std::vector<Seconds> of_spanning_;                  // those whose experts span nodes
+  /// Those whose experts span nodes, and bounds of those that are not among the fastest with deduplicated rows.
+  std::vector<Seconds> of_spanning_;
   Seconds least_unpriced_ = Seconds(std::numeric_limits<double>::infinity());
   std::vector<Deferred> deferred_;
   std::vector<LeftOut> left_out_;

@@ -100,6 +100,15 @@ bool may_overlap(const Problem& problem, const SearchSpace& space, const Candida
          !(space.framework && unsupported(*space.framework, overlapped, problem.ranks_per_node()));
 }
 
+std::optional<Candidate> with_deduplicated_rows(const Problem& problem, const SearchSpace& space, Candidate c) {
+  const bool spans_nodes = c.degrees.ep * c.degrees.esp > problem.ranks_per_node();
+  if (space.all_to_all || !spans_nodes || c.all_to_all->deduplicates()) return std::nullopt;
+  c.all_to_all = "node_dedup";
+  if (space.framework && unsupported(*space.framework, c, problem.ranks_per_node())) return std::nullopt;
+  if (evaluate(problem, c, Depth::Feasibility).infeasibility) return std::nullopt;
+  return c;
+}
+
 void refine_pipelines(Ranking& ranking) {
   constexpr std::int64_t kRefinedIfCut = 2;
   const Problem& problem = ranking.problem();
@@ -136,16 +145,12 @@ void refine_pipelines(Ranking& ranking) {
 void deduplicate_rows(Ranking& ranking) {
   const Problem& problem = ranking.problem();
   const SearchSpace& space = ranking.space();
-  if (space.all_to_all) return;
   ranking.sort_by_closed_form();
   std::vector<std::vector<Candidate>> proposals;
   for (const Evaluated& e : ranking.ranked()) {
     if (std::ssize(proposals) == space.most_refined) break;
-    Candidate c = e.candidate;
-    if (c.degrees.ep * c.degrees.esp <= problem.ranks_per_node() || c.all_to_all->deduplicates()) continue;
-    c.all_to_all = "node_dedup";
-    if (space.framework && unsupported(*space.framework, c, problem.ranks_per_node())) continue;
-    if (!evaluate(problem, c, Depth::Feasibility).infeasibility) proposals.push_back({std::move(c)});
+    std::optional<Candidate> c = with_deduplicated_rows(problem, space, e.candidate);
+    if (c) proposals.push_back({std::move(*c)});
   }
   ranking.result().enumerated += std::ssize(proposals);
   ranking.add_priced(proposals);

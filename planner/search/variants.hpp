@@ -1,6 +1,8 @@
 // The rounds of a search that vary its best candidates.
 #pragma once
 
+#include <optional>
+
 #include "planner/search/ranking.hpp"
 
 namespace moeplan::planner {
@@ -9,13 +11,18 @@ namespace moeplan::planner {
 /// search is cut, since these often halve the time.
 void refine_pipelines(Ranking& ranking);
 
-/// Prices the best candidates whose experts span nodes with rows that go to each node once (node_dedup), too: by their
-/// linear exchanges, which take the most of the time there, they would not be among those that are varied next.
+/// Prices the best candidates whose experts span nodes with deduplicated rows, too: by their linear exchanges, which
+/// take the most of the time there, they would not be among those that are varied next.
 void deduplicate_rows(Ranking& ranking);
 
 /// Prices other strategies for the MoE layers of the best candidates with different degrees: at most three for each,
 /// those with which the layer alone is fastest.
 void vary_strategies(Ranking& ranking);
+
+/// The candidate with rows that go to each node once (node_dedup), if its experts span nodes and the search may choose
+/// that.
+[[nodiscard]] std::optional<Candidate> with_deduplicated_rows(const Problem& problem, const SearchSpace& space,
+                                                              Candidate candidate);
 
 /// Whether the search may choose the overlap of this candidate's microbatches.
 [[nodiscard]] bool may_overlap(const Problem& problem, const SearchSpace& space, const Candidate& overlapped);

@@ -136,6 +136,13 @@ Candidate CommonWork::with_links_on_fewest_ranks(Candidate stage) {
   return machines_.are_equivalent(groups) ? fewest : stage;
 }
 
+/// Of so many ranks as the stage has, those that begin with the rank `first`, or others with the same links.
+std::int64_t CommonWork::place_of(std::int64_t first, const Candidate& stage) {
+  if (first == 0) return 0;
+  const std::int64_t ranks = stage.degrees.ranks_per_stage();
+  return first / ranks % machines_.period(problem_.cluster().world_size() / ranks);
+}
+
 /// The candidate whose passes are priced for this one: on one stage's ranks.
 Candidate CommonWork::representative(const Candidate& candidate) const {
   return on_fewest_ranks(with_least_exchange(stage_alone(candidate)));
@@ -146,8 +153,8 @@ LoweredPasses CommonWork::lowered(const ModelSpec& model, const Candidate& c,
   return lower_passes(model, problem_.workload(), c, problem_.ranks_per_node(), units);
 }
 
-/// Work without exchange on the ranks and links of the first stage.
-CommonWork::Work CommonWork::priced(LoweredPasses lowered, Priced operations) {
+/// Work without exchange on the ranks and links of a stage.
+CommonWork::Work CommonWork::priced(LoweredPasses lowered, Priced operations, std::int64_t stage) {
   lowered.program = without_exchange(std::move(lowered.program), problem_.workload());
   const auto is_omitted = [&](const Operation& o) {
     switch (operations) {
@@ -161,7 +168,7 @@ CommonWork::Work CommonWork::priced(LoweredPasses lowered, Priced operations) {
   if (operations != Priced::All) {
     for (Block& block : lowered.program.blocks) leave_out(block, is_omitted);
   }
-  return priced_by_first_rank(std::move(lowered), machines_);
+  return priced_by_first_rank(std::move(lowered), machines_, stage);
 }
 
 template <class SecondsOf>
@@ -216,10 +223,12 @@ Candidate CommonWork::without_expert_degrees(const Candidate& candidate) {
   return c;
 }
 
-const CommonWork::Work& CommonWork::work_without_experts(const Candidate& candidate, Priced operations) {
+const CommonWork::Work& CommonWork::work_without_experts(const Candidate& candidate, Priced operations,
+                                                         std::int64_t first) {
   const Candidate c = without_expert_degrees(candidate);
-  return known(without_experts_work_, key_of(c, operations),
-               [&] { return priced(lowered(without_experts_, c), operations); });
+  const std::int64_t place = place_of(first, c);
+  return known(without_experts_work_, {key_of(c, operations), place},
+               [&] { return priced(lowered(without_experts_, c), operations, place); });
 }
 
 CommonWork::Times CommonWork::together(Work work) {
@@ -275,14 +284,16 @@ const CommonWork::Work& CommonWork::experts_without_links(const Candidate& candi
 /// With the candidate's exchange, on the ranks and links of a stage.
 const CommonWork::Times& CommonWork::own_passes(const Candidate& candidate, std::int64_t stage) {
   Candidate c = stage_alone(candidate);
-  const bool has_known_rest = stage == 0 && c.rank_order == RankOrder::Megatron;
+  const bool has_known_rest = c.rank_order == RankOrder::Megatron;
+  const std::int64_t first = stage * c.degrees.ranks_per_stage();
   if (has_known_rest) c = on_fewest_ranks(std::move(c));
-  const OwnKey key{key_of(c, Priced::All), c.pipeline_degree, codec_pair_name(c.codec), stage};
+  const std::int64_t place = place_of(first, c);
+  const OwnKey key{key_of(c, Priced::All), c.pipeline_degree, codec_pair_name(c.codec), place};
   return known(own_passes_, key, [&] {
     StageClusters& clusters = problem_.stage_clusters();
-    if (!has_known_rest) return together(priced_by_first_rank(lowered(problem_.model(), c), clusters, stage));
-    return with_experts(work_without_experts(c, Priced::All),
-                        priced_by_first_rank(lowered(experts_alone_, c, moe_units_), clusters), c.recompute);
+    if (!has_known_rest) return together(priced_by_first_rank(lowered(problem_.model(), c), clusters, place));
+    return with_experts(work_without_experts(c, Priced::All, first),
+                        priced_by_first_rank(lowered(experts_alone_, c, moe_units_), clusters, place), c.recompute);
   });
 }
 

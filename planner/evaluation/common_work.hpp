@@ -111,7 +111,9 @@ class CommonWork {
   [[nodiscard]] Candidate representative(const Candidate& candidate) const;
   [[nodiscard]] const Times& passes(const Candidate& candidate, Priced operations);
   [[nodiscard]] static Candidate without_expert_degrees(const Candidate& candidate);
-  [[nodiscard]] const Work& work_without_experts(const Candidate& candidate, Priced operations);
+  [[nodiscard]] std::int64_t place_of(std::int64_t first, const Candidate& stage);
+  /// On ranks and links from the rank `first` on.
+  [[nodiscard]] const Work& work_without_experts(const Candidate& candidate, Priced operations, std::int64_t first = 0);
   [[nodiscard]] static Times together(Work work);
   [[nodiscard]] Passes with_experts(const Passes& dense, const Passes& experts, double counted_twice = 0) const;
   [[nodiscard]] Times with_experts(const Work& dense, const Work& experts, Recompute recompute) const;
@@ -125,7 +127,7 @@ class CommonWork {
   [[nodiscard]] const Streams& own_streams(const Candidate& candidate);
   template <class SecondsOf>
   [[nodiscard]] static Passes passes_of(const LoweredPasses& lowered, const SecondsOf& seconds_of);
-  [[nodiscard]] Work priced(LoweredPasses lowered, Priced operations);
+  [[nodiscard]] Work priced(LoweredPasses lowered, Priced operations, std::int64_t stage = 0);
   /// Of passes on the ranks of a stage.
   [[nodiscard]] static Work priced_by_first_rank(LoweredPasses lowered, StageClusters& machines,
                                                  std::int64_t stage = 0);
@@ -145,7 +147,7 @@ class CommonWork {
                                                                const Candidate& candidate, std::int64_t stage,
                                                                std::size_t units);
   /// The number of weight tensors that a rank updates, by unit of the model.
-  [[nodiscard]] const std::vector<std::int64_t>& weight_tensors(const Candidate& stage);
+  [[nodiscard]] const std::vector<std::int64_t>& weight_tensors(Candidate stage);
   /// By stage; where stages have different links, of the first one only.
   [[nodiscard]] const std::vector<Ends>& ends(const Candidate& candidate);
   /// The time of one microbatch's pass through some units, from the seconds before each unit.
@@ -170,7 +172,7 @@ class CommonWork {
   const bool has_equal_ranks_;  // under any number of replicas and stages
   std::mutex mutex_;
   std::map<Key, Times> passes_;
-  std::map<Key, Work> without_experts_work_;
+  std::map<std::pair<Key, std::int64_t>, Work> without_experts_work_;
   std::map<std::pair<Key, bool>, Work> experts_work_;
   std::map<OwnKey, Times> own_passes_;
   std::map<OwnKey, Streams> own_streams_;

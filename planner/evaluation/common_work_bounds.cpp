@@ -93,8 +93,9 @@ std::vector<std::size_t> CommonWork::units_of_stage(const std::vector<Units>& pa
   return out;
 }
 
-const std::vector<std::int64_t>& CommonWork::weight_tensors(const Candidate& stage) {
-  const Candidate c = on_fewest_ranks(stage);
+const std::vector<std::int64_t>& CommonWork::weight_tensors(Candidate stage) {
+  stage.degrees.tp = stage.degrees.cp = 1;  // a rank has a part of each tensor
+  const Candidate c = on_fewest_ranks(std::move(stage));
   return known(weight_tensors_, key_of(c, Priced::Host), [&] {
     const LoweredPasses passes = lowered(problem_.model(), c);
     std::vector<std::int64_t> out;

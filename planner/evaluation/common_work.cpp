@@ -115,7 +115,7 @@ CommonWork::CommonWork(const Problem& problem)
 
 CommonWork::Priced CommonWork::priced_of(const Candidate& candidate) {
   if (candidate.ep_overlap) return Priced::ComputeStream;
-  return machines_.are_equivalent(candidate.degrees.pp) ? Priced::All : Priced::WithoutCommunication;
+  return problem_.stage_clusters().are_equivalent(candidate.degrees.pp) ? Priced::All : Priced::WithoutCommunication;
 }
 
 /// The first rank of the first stage, of which bounds are, has the same peers and links there.
@@ -133,14 +133,14 @@ Candidate CommonWork::with_links_on_fewest_ranks(Candidate stage) {
   if (stage.rank_order != RankOrder::Megatron) return stage;
   Candidate fewest = on_fewest_ranks(stage);
   const std::int64_t groups = problem_.cluster().world_size() / fewest.degrees.ranks_per_stage();
-  return machines_.are_equivalent(groups) ? fewest : stage;
+  return problem_.stage_clusters().are_equivalent(groups) ? fewest : stage;
 }
 
 /// Of so many ranks as the stage has, those that begin with the rank `first`, or others with the same links.
 std::int64_t CommonWork::place_of(std::int64_t first, const Candidate& stage) {
   if (first == 0) return 0;
   const std::int64_t ranks = stage.degrees.ranks_per_stage();
-  return first / ranks % machines_.period(problem_.cluster().world_size() / ranks);
+  return first / ranks % problem_.stage_clusters().period(problem_.cluster().world_size() / ranks);
 }
 
 /// The candidate whose passes are priced for this one: on one stage's ranks.

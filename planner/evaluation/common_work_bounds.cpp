@@ -56,7 +56,7 @@ Seconds CommonWork::shared_bound(const Candidate& candidate) {
 }
 
 Seconds CommonWork::own_bound(const Candidate& candidate) {
-  const std::int64_t pp = candidate.degrees.pp, period = machines_.period(pp);
+  const std::int64_t pp = candidate.degrees.pp, period = problem_.stage_clusters().period(pp);
   if (candidate.ep_overlap) {
     if (period > 1) return bound(candidate);
     Seconds longest;
@@ -118,10 +118,11 @@ const std::vector<CommonWork::Ends>& CommonWork::ends(const Candidate& candidate
     const std::vector<Units> parts = units_of_parts(candidate);
     const std::size_t units = expert_flops_.size() - 1;
     std::vector<std::vector<std::size_t>> held;
-    for (std::int64_t s = 0; s < (machines_.are_equivalent(d.pp) ? d.pp : 1); ++s)
+    StageClusters& clusters = problem_.stage_clusters();
+    for (std::int64_t s = 0; s < (clusters.are_equivalent(d.pp) ? d.pp : 1); ++s)
       held.push_back(units_of_stage(parts, candidate, s, units));
     const LoweredEnds lowered = lower_ends(problem_.model(), problem_.workload(), c, problem_.ranks_per_node(), held);
-    BlockPricer pricer(lowered.program, machines_.first_of(d.pp), PricedRanks::First, &machines_.prices());
+    BlockPricer pricer(lowered.program, clusters.first_of(d.pp), PricedRanks::First, &clusters.prices());
     const auto seconds = [&](const std::vector<BlockId>& blocks, std::size_t first, const Units& part) {
       double sum = 0;
       if (blocks.empty()) return sum;

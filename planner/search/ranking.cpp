@@ -16,6 +16,7 @@ namespace {
 // Of each list of candidates a search that is cut nevertheless prices this many that fit, if that takes no more tries.
 constexpr std::size_t kLeastFits = 8, kMostTries = 256;
 constexpr std::int64_t kRunnersUp = 16;  // candidates slower than the best that are priced for comparison
+constexpr std::int64_t kFewSizes = 4;    // micro batches whose bounds take less time than the price of one
 
 void insert(std::vector<Seconds>& sorted, Seconds time) {
   sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), time), time);
@@ -199,8 +200,10 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
   // Bounds with their own exchange find the fastest candidates first, but not soon enough in a limited time.
   enum class Known : std::uint8_t { Roughly, AsOthers, WithAnyExchange, WithOwn, Deduplicated };
   const auto all_known = [&](std::size_t i) {
-    if (space_.is_out_of_time) return Known::WithAnyExchange;
-    return spans_nodes(feasible[i]) ? Known::Deduplicated : Known::WithOwn;
+    const Candidate& c = feasible[i];
+    const bool has_many = c.degrees.pp == 1 && std::ssize(micro_batches(problem_.workload(), c.degrees)) > kFewSizes;
+    if (space_.is_out_of_time || has_many) return Known::WithAnyExchange;
+    return spans_nodes(c) ? Known::Deduplicated : Known::WithOwn;
   };
   std::vector<Known> known(feasible.size(), Known::Roughly);
   const auto refine = [&](std::size_t i) {

@@ -6,7 +6,9 @@
 
 #include "model/base/in_parallel.hpp"
 #include "planner/candidate/stage_layout.hpp"
+#include "planner/evaluation/evaluation.hpp"
 #include "planner/frameworks/supported.hpp"
+#include "planner/layer/all_to_all.hpp"
 #include "planner/layer/schedule.hpp"
 #include "planner/lowering/feasibility.hpp"
 
@@ -240,6 +242,25 @@ std::vector<Recompute> recompute_levels(const Workload& workload, const SearchSp
   if (space.ep_overlap.value_or(false) && space.framework->rules.contains(FrameworkRule::OverlapOfWholePasses))
     std::erase(levels, Recompute::Full);
   return levels;
+}
+
+bool spans_nodes(const Problem& problem, const Candidate& c) {
+  return c.degrees.ep * c.degrees.esp > problem.ranks_per_node();
+}
+
+bool may_overlap(const Problem& problem, const SearchSpace& space, const Candidate& overlapped) {
+  const bool has_one_microbatch = overlapped.degrees.dp * overlapped.micro_batch == problem.workload().global_batch;
+  return overlapped.degrees.ep > 1 && !has_one_microbatch &&
+         !evaluate(problem, overlapped, Depth::Feasibility).infeasibility &&
+         !(space.framework && unsupported(*space.framework, overlapped, problem.ranks_per_node()));
+}
+
+std::optional<Candidate> with_deduplicated_rows(const Problem& problem, const SearchSpace& space, Candidate c) {
+  if (space.all_to_all || !spans_nodes(problem, c) || c.all_to_all->deduplicates()) return std::nullopt;
+  c.all_to_all = "node_dedup";
+  if (space.framework && unsupported(*space.framework, c, problem.ranks_per_node())) return std::nullopt;
+  if (evaluate(problem, c, Depth::Feasibility).infeasibility) return std::nullopt;
+  return c;
 }
 
 }  // namespace moeplan::planner

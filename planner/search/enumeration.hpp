@@ -34,4 +34,15 @@ struct Enumeration {
 /// The recomputation levels to try, the least first: more recomputation only costs time, unless it makes room.
 [[nodiscard]] std::vector<Recompute> recompute_levels(const Workload& workload, const SearchSpace& space);
 
+/// Whether the candidate's experts are on several nodes.
+[[nodiscard]] bool spans_nodes(const Problem& problem, const Candidate& candidate);
+
+/// Whether the search may choose the overlap of this candidate's microbatches.
+[[nodiscard]] bool may_overlap(const Problem& problem, const SearchSpace& space, const Candidate& overlapped);
+
+/// The candidate with rows that go to each node once (node_dedup), if its experts span nodes and the search may choose
+/// that.
+[[nodiscard]] std::optional<Candidate> with_deduplicated_rows(const Problem& problem, const SearchSpace& space,
+                                                              Candidate candidate);
+
 }  // namespace moeplan::planner

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "model/base/in_parallel.hpp"
+#include "planner/search/closer_bounds.hpp"
 #include "planner/search/rounds.hpp"
-#include "planner/search/variants.hpp"
 
 namespace moeplan::planner {
 
@@ -16,7 +16,6 @@ namespace {
 // Of each list of candidates a search that is cut nevertheless prices this many that fit, if that takes no more tries.
 constexpr std::size_t kLeastFits = 8, kMostTries = 256;
 constexpr std::int64_t kRunnersUp = 16;  // candidates slower than the best that are priced for comparison
-constexpr std::int64_t kFewSizes = 4;    // micro batches whose bounds take less time than the price of one
 
 void insert(std::vector<Seconds>& sorted, Seconds time) {
   sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), time), time);
@@ -50,8 +49,6 @@ bool Ranking::is_beaten(const Candidate& candidate, Seconds bound) const {
   return faster(closed_forms_) >= (is_slower ? kRunnersUp : space_.most_simulated);
 }
 
-bool Ranking::spans_nodes(const Candidate& c) const { return c.degrees.ep * c.degrees.esp > problem_.ranks_per_node(); }
-
 bool Ranking::has_deferred(const Degrees& degrees) const {
   return std::find(with_deferred_.begin(), with_deferred_.end(), degrees) != with_deferred_.end();
 }
@@ -64,7 +61,7 @@ bool Ranking::is_beaten_by_exchange(const Candidate& c, Seconds own, Seconds ded
   };
   const std::vector<Seconds>& others = c.degrees.pp > 1 ? of_pipelines_ : closed_forms_;
   if (!is_beaten_by(others, own)) return false;
-  return !spans_nodes(c) || is_beaten_by(of_spanning_, own) || is_beaten_by(others, deduplicated);
+  return !spans_nodes(problem_, c) || is_beaten_by(of_spanning_, own) || is_beaten_by(others, deduplicated);
 }
 
 bool Ranking::is_cut() {
@@ -82,7 +79,7 @@ void Ranking::note_priced(const Evaluated& evaluated) {
   const Seconds time = evaluated.estimate.closed_form;
   insert(closed_forms_, time);
   if (evaluated.candidate.degrees.pp > 1) insert(of_pipelines_, time);
-  if (spans_nodes(evaluated.candidate)) insert(of_spanning_, time);
+  if (spans_nodes(problem_, evaluated.candidate)) insert(of_spanning_, time);
 }
 
 void Ranking::note(const Fits& fits, std::vector<InTurn>& known) {
@@ -194,47 +191,25 @@ Ranking::Fits Ranking::fits(const Candidate& base) const {
 }
 
 void Ranking::add(const std::vector<Candidate>& feasible) {
-  std::vector<Seconds> bounds(feasible.size());
-  in_parallel(feasible.size(), threads_, [&](std::size_t i) { bounds[i] = rough_bounds(feasible[i]).front().first; });
-  std::vector<Seconds> own = bounds, deduplicated(feasible.size());
-  // Bounds with their own exchange find the fastest candidates first, but not soon enough in a limited time.
-  enum class Known : std::uint8_t { Roughly, AsOthers, WithAnyExchange, WithOwn, Deduplicated };
-  const auto all_known = [&](std::size_t i) {
-    const Candidate& c = feasible[i];
-    const bool has_many = c.degrees.pp == 1 && std::ssize(micro_batches(problem_.workload(), c.degrees)) > kFewSizes;
-    if (space_.is_out_of_time || has_many) return Known::WithAnyExchange;
-    return spans_nodes(c) ? Known::Deduplicated : Known::WithOwn;
-  };
-  std::vector<Known> known(feasible.size(), Known::Roughly);
-  const auto refine = [&](std::size_t i) {
-    const Candidate& c = feasible[i];
-    switch (known[i]) {
-      case Known::Roughly: bounds[i] = std::max(bounds[i], least_bound(c, &CommonWork::shared_bound)); break;
-      case Known::AsOthers: bounds[i] = std::max(bounds[i], least_bound(c, &CommonWork::bound)); break;
-      case Known::WithAnyExchange: own[i] = least_own_bound(c); break;
-      case Known::WithOwn: deduplicated[i] = deduplicated_bound(c); break;
-      case Known::Deduplicated: break;
-    }
-    own[i] = std::max(own[i], bounds[i]);
-    known[i] = static_cast<Known>(static_cast<std::uint8_t>(known[i]) + 1);
-  };
+  CloserBounds bounds(problem_, space_, common_work_, feasible);
+  const std::vector<Seconds>& with_any_exchange = bounds.with_any_exchange();
   std::vector<Fits> all(feasible.size());
   std::size_t tries = 0, fitting = 0;
   std::vector<InTurn> priced;
   bool has_simulated = false;
   const auto is_over = [&] { return (fitting >= kLeastFits || tries >= kMostTries) && is_cut(); };
   in_rounds_by_bound(
-      own, [&](std::size_t i) { return known[i] != all_known(i); },
+      bounds.closest(), [&](std::size_t i) { return bounds.is_rough(i); },
       [&](std::size_t i) {
-        if (is_over() || is_beaten(feasible[i], bounds[i])) all[i].bound = bounds[i];
+        if (is_over() || is_beaten(feasible[i], with_any_exchange[i])) all[i].bound = with_any_exchange[i];
         if (all[i].bound) return true;
         all[i].is_beaten_by_exchange =
-            known[i] >= Known::WithOwn && is_beaten_by_exchange(feasible[i], own[i], deduplicated[i]);
-        if (all[i].is_beaten_by_exchange && known[i] == Known::Deduplicated) insert(of_spanning_, own[i]);
+            bounds.has_own(i) && is_beaten_by_exchange(feasible[i], bounds.own(i), bounds.deduplicated(i));
+        if (all[i].is_beaten_by_exchange && bounds.has_deduplicated(i)) insert(of_spanning_, bounds.own(i));
         return all[i].is_beaten_by_exchange;
       },
       [&](std::span<const std::size_t> items) {
-        in_parallel(items.size(), threads_, [&](std::size_t k) { refine(items[k]); });
+        in_parallel(items.size(), threads_, [&](std::size_t k) { bounds.refine(items[k]); });
       },
       [&](std::span<const std::size_t> items) {
         tries += items.size();
@@ -243,23 +218,22 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
           note(all[i], priced);
           fitting += all[i].priced.size();
         }
-        if (!has_simulated) has_simulated = simulate_in_turn(priced, own[items.back()]);
+        if (!has_simulated) has_simulated = simulate_in_turn(priced, bounds.own(items.back()));
       },
       [&](std::size_t left) { tell(added_ + feasible.size() - left, 2 * enumeration_.feasible.size()); });
   if (result_.is_cut) {  // the least of those that had no turn is told
     Seconds least{std::numeric_limits<double>::infinity()};
     in_rounds(
-        by_bound(bounds), kAllItems, [&](std::size_t i) { return !all[i].bound || bounds[i] >= least; },
+        by_bound(with_any_exchange), kAllItems,
+        [&](std::size_t i) { return !all[i].bound || with_any_exchange[i] >= least; },
         [&](std::span<const std::size_t> items) {
-          in_parallel(items.size(), threads_, [&](std::size_t k) {
-            while (known[items[k]] < Known::WithAnyExchange) refine(items[k]);
-          });
-          for (const std::size_t i : items) least = std::min(least, *(all[i].bound = bounds[i]));
+          in_parallel(items.size(), threads_, [&](std::size_t k) { bounds.refine_with_any_exchange(items[k]); });
+          for (const std::size_t i : items) least = std::min(least, *(all[i].bound = with_any_exchange[i]));
         },
         {}, 16 * kRound);
   }
   added_ += feasible.size();
-  for (std::size_t i = 0; i < all.size(); ++i) take({feasible[i], bounds[i]}, std::move(all[i]));
+  for (std::size_t i = 0; i < all.size(); ++i) take({feasible[i], with_any_exchange[i]}, std::move(all[i]));
   simulate_front();
 }
 
@@ -323,53 +297,6 @@ bool Ranking::price_deferred_alone() {
   leave_deferred(is_priced);
   simulate_front();
   return true;
-}
-
-/// Rough bounds for the micro batches of an enumerated candidate, the least first. The largest micro batch has not
-/// always the least: kernels come in waves of tiles, and large ones lower the clock.
-std::vector<std::pair<Seconds, std::int64_t>> Ranking::rough_bounds(Candidate base) const {
-  std::vector<std::int64_t> sizes{base.micro_batch};
-  if (base.degrees.pp == 1) sizes = micro_batches(problem_.workload(), base.degrees);
-  std::vector<std::pair<Seconds, std::int64_t>> out;
-  for (const std::int64_t size : sizes) {
-    base.micro_batch = size;
-    out.emplace_back(common_work_.rough_bound(base), size);
-  }
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
-/// A bound for all micro batches of an enumerated candidate, of which `bound` gives that for one.
-Seconds Ranking::least_bound(Candidate base, Seconds (CommonWork::*bound)(const Candidate&)) const {
-  Seconds least{std::numeric_limits<double>::infinity()};
-  for (const auto& [rough, size] : rough_bounds(base)) {
-    if (rough >= least) break;
-    base.micro_batch = size;
-    least = std::min(least, std::max(rough, (common_work_.*bound)(base)));
-  }
-  return least;
-}
-
-/// A bound for all micro batches of an enumerated candidate with its own exchange; without a pipeline whether
-/// microbatches overlap or not.
-Seconds Ranking::least_own_bound(Candidate base) const {
-  if (base.degrees.pp > 1) return common_work_.own_bound(base);
-  Seconds least{std::numeric_limits<double>::infinity()};
-  for (const auto& [rough, size] : rough_bounds(base)) {
-    if (rough >= least) break;
-    base.micro_batch = size;
-    Candidate overlapped = base;
-    overlapped.ep_overlap = true;
-    const bool overlaps = !space_.ep_overlap && may_overlap(problem_, space_, overlapped);
-    least = std::min(least, std::max(rough, common_work_.own_bound(overlaps ? overlapped : base)));
-  }
-  return least;
-}
-
-/// The same with rows that go to each node once; infinite if the search may not choose that.
-Seconds Ranking::deduplicated_bound(const Candidate& base) const {
-  const std::optional<Candidate> deduplicated = with_deduplicated_rows(problem_, space_, base);
-  return deduplicated ? least_own_bound(*deduplicated) : Seconds(std::numeric_limits<double>::infinity());
 }
 
 /// The least recomputation above the workload's with which any candidate fits.

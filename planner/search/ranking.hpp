@@ -97,10 +97,6 @@ class Ranking {
   [[nodiscard]] Fits fits(const Candidate& base) const;
   [[nodiscard]] std::vector<std::int64_t> sizes_of(const Candidate& base) const;
   [[nodiscard]] Evaluation with_largest_size(Candidate c, std::span<const std::int64_t> sizes, Depth depth) const;
-  [[nodiscard]] std::vector<std::pair<Seconds, std::int64_t>> rough_bounds(Candidate base) const;
-  [[nodiscard]] Seconds least_bound(Candidate base, Seconds (CommonWork::*bound)(const Candidate&)) const;
-  [[nodiscard]] Seconds least_own_bound(Candidate base) const;
-  [[nodiscard]] Seconds deduplicated_bound(const Candidate& base) const;
   /// Whether a candidate of this bound cannot be among those that later rounds go on with: `most_refined` pipelines or
   /// `most_simulated` candidates are known to be faster by their closed forms. If one that was simulated early is
   /// faster, enough for comparison are, or none need be if others of its degrees were deferred.
@@ -111,7 +107,6 @@ class Ranking {
   /// `deduplicated`, a bound of that. Where others of its degrees were deferred, one that was simulated early is
   /// enough.
   [[nodiscard]] bool is_beaten_by_exchange(const Candidate& candidate, Seconds own, Seconds deduplicated) const;
-  [[nodiscard]] bool spans_nodes(const Candidate& candidate) const;
   [[nodiscard]] bool has_deferred(const Degrees& degrees) const;
   void simulate_front();
   [[nodiscard]] SimTime simulated_once(const Candidate& candidate, int threads) const;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "model/base/in_parallel.hpp"
 #include "model/costs/codec.hpp"
 #include "planner/candidate/candidate.hpp"
 #include "planner/frameworks/framework.hpp"
@@ -57,7 +58,7 @@ struct SearchSpace {
   std::optional<PlacementSpace> placements = {};
 
   /// `threads`, with 0 resolved.
-  [[nodiscard]] int thread_count() const;
+  [[nodiscard]] int thread_count() const { return threads_or_cores(threads); }
 };
 
 }  // namespace moeplan::planner

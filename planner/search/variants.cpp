@@ -93,22 +93,6 @@ std::optional<Evaluated> with_searched_order(const Problem& problem, Evaluated& 
 
 }  // namespace
 
-bool may_overlap(const Problem& problem, const SearchSpace& space, const Candidate& overlapped) {
-  const bool has_one_microbatch = overlapped.degrees.dp * overlapped.micro_batch == problem.workload().global_batch;
-  return overlapped.degrees.ep > 1 && !has_one_microbatch &&
-         !evaluate(problem, overlapped, Depth::Feasibility).infeasibility &&
-         !(space.framework && unsupported(*space.framework, overlapped, problem.ranks_per_node()));
-}
-
-std::optional<Candidate> with_deduplicated_rows(const Problem& problem, const SearchSpace& space, Candidate c) {
-  const bool spans_nodes = c.degrees.ep * c.degrees.esp > problem.ranks_per_node();
-  if (space.all_to_all || !spans_nodes || c.all_to_all->deduplicates()) return std::nullopt;
-  c.all_to_all = "node_dedup";
-  if (space.framework && unsupported(*space.framework, c, problem.ranks_per_node())) return std::nullopt;
-  if (evaluate(problem, c, Depth::Feasibility).infeasibility) return std::nullopt;
-  return c;
-}
-
 void refine_pipelines(Ranking& ranking) {
   constexpr std::int64_t kRefinedIfCut = 2;
   const Problem& problem = ranking.problem();

@@ -1,8 +1,6 @@
 // The rounds of a search that vary its best candidates.
 #pragma once
 
-#include <optional>
-
 #include "planner/search/ranking.hpp"
 
 namespace moeplan::planner {
@@ -18,14 +16,6 @@ void deduplicate_rows(Ranking& ranking);
 /// Prices other strategies for the MoE layers of the best candidates with different degrees: at most three for each,
 /// those with which the layer alone is fastest.
 void vary_strategies(Ranking& ranking);
-
-/// The candidate with rows that go to each node once (node_dedup), if its experts span nodes and the search may choose
-/// that.
-[[nodiscard]] std::optional<Candidate> with_deduplicated_rows(const Problem& problem, const SearchSpace& space,
-                                                              Candidate candidate);
-
-/// Whether the search may choose the overlap of this candidate's microbatches.
-[[nodiscard]] bool may_overlap(const Problem& problem, const SearchSpace& space, const Candidate& overlapped);
 
 /// Prices overlap of microbatches for the candidates so far; without a pipeline with smaller micro batches too.
 void overlap_microbatches(Ranking& ranking);

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "planner/search/search.hpp"
-#include "planner/search/variants.hpp"
 #include "tests/support/small_cases.hpp"
 
 namespace moeplan::tests::ranking_test {
@@ -30,14 +29,13 @@ TEST_CASE("A candidate that its exchange rules out is no faster than enough othe
   Ranking ranking(problem, space, all, progress);
   ranking.add(all.feasible);
 
-  const auto spans_nodes = [&](const Candidate& f) { return f.degrees.ep * f.degrees.esp > c.gpus_per_node; };
   const auto time = [&](const Candidate& f) {
     return evaluate(problem, f, Depth::Extrapolation).evaluated.estimate.closed_form;
   };
   std::vector<Seconds> of_all, of_spanning;  // the latter bounds
   for (const Candidate& f : all.feasible) {
     of_all.push_back(time(f));
-    if (spans_nodes(f)) of_spanning.push_back(ranking.common_work().own_bound(f));
+    if (spans_nodes(problem, f)) of_spanning.push_back(ranking.common_work().own_bound(f));
   }
   std::sort(of_all.begin(), of_all.end());
   std::sort(of_spanning.begin(), of_spanning.end());

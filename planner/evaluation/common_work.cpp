@@ -118,7 +118,8 @@ CommonWork::Priced CommonWork::priced_of(const Candidate& candidate) {
   return problem_.stage_clusters().are_equivalent(candidate.degrees.pp) ? Priced::All : Priced::WithoutCommunication;
 }
 
-/// The first rank of the first stage, of which bounds are, has the same peers and links there.
+/// If ranks are equal however many there are: the first rank of a stage, of which bounds are, has the same peers and
+/// links among so few.
 Candidate CommonWork::on_fewest_ranks(Candidate stage) const {
   if (!has_equal_ranks_) return stage;
   Degrees& d = stage.degrees;

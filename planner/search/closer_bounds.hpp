@@ -20,10 +20,9 @@ class CloserBounds {
   CloserBounds(const Problem& problem, const SearchSpace& space, CommonWork& common_work,
                const std::vector<Candidate>& candidates);
 
-  /// By candidate, the closest so far.
-  [[nodiscard]] const std::vector<Seconds>& closest() const { return own_; }
+  /// By candidate: with any exchange, and with its own, which is at least as much; the closest so far.
   [[nodiscard]] const std::vector<Seconds>& with_any_exchange() const { return any_; }
-  [[nodiscard]] Seconds own(std::size_t i) const { return own_[i]; }
+  [[nodiscard]] const std::vector<Seconds>& with_own_exchange() const { return own_; }
   [[nodiscard]] Seconds deduplicated(std::size_t i) const { return deduplicated_[i]; }
   [[nodiscard]] bool has_own(std::size_t i) const { return known_[i] >= Known::WithOwn; }
   [[nodiscard]] bool has_deduplicated(std::size_t i) const { return known_[i] == Known::Deduplicated; }

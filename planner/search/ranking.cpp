@@ -192,20 +192,20 @@ Ranking::Fits Ranking::fits(const Candidate& base) const {
 
 void Ranking::add(const std::vector<Candidate>& feasible) {
   CloserBounds bounds(problem_, space_, common_work_, feasible);
-  const std::vector<Seconds>& with_any_exchange = bounds.with_any_exchange();
+  const std::vector<Seconds>&with_any_exchange = bounds.with_any_exchange(), &own = bounds.with_own_exchange();
   std::vector<Fits> all(feasible.size());
   std::size_t tries = 0, fitting = 0;
   std::vector<InTurn> priced;
   bool has_simulated = false;
   const auto is_over = [&] { return (fitting >= kLeastFits || tries >= kMostTries) && is_cut(); };
   in_rounds_by_bound(
-      bounds.closest(), [&](std::size_t i) { return bounds.is_rough(i); },
+      own, [&](std::size_t i) { return bounds.is_rough(i); },
       [&](std::size_t i) {
         if (is_over() || is_beaten(feasible[i], with_any_exchange[i])) all[i].bound = with_any_exchange[i];
         if (all[i].bound) return true;
         all[i].is_beaten_by_exchange =
-            bounds.has_own(i) && is_beaten_by_exchange(feasible[i], bounds.own(i), bounds.deduplicated(i));
-        if (all[i].is_beaten_by_exchange && bounds.has_deduplicated(i)) insert(of_spanning_, bounds.own(i));
+            bounds.has_own(i) && is_beaten_by_exchange(feasible[i], own[i], bounds.deduplicated(i));
+        if (all[i].is_beaten_by_exchange && bounds.has_deduplicated(i)) insert(of_spanning_, own[i]);
         return all[i].is_beaten_by_exchange;
       },
       [&](std::span<const std::size_t> items) {
@@ -218,7 +218,7 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
           note(all[i], priced);
           fitting += all[i].priced.size();
         }
-        if (!has_simulated) has_simulated = simulate_in_turn(priced, bounds.own(items.back()));
+        if (!has_simulated) has_simulated = simulate_in_turn(priced, own[items.back()]);
       },
       [&](std::size_t left) { tell(added_ + feasible.size() - left, 2 * enumeration_.feasible.size()); });
   if (result_.is_cut) {  // the least of those that had no turn is told

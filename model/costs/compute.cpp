@@ -39,7 +39,7 @@ std::int64_t tile_rows_for(const GpuSpec& gpu, std::int64_t m, std::int64_t sour
 }
 
 ComputeParts grouped_gemm_parts(const GpuSpec& gpu, Dtype dtype, std::span<const GemmShape> products,
-                                std::int64_t bytes, std::int64_t sources) {
+                                std::int64_t bytes, std::int64_t sources, bool fills_waves) {
   double flops = 0;
   double padded = 0;
   std::int64_t tiles = 0;
@@ -54,7 +54,7 @@ ComputeParts grouped_gemm_parts(const GpuSpec& gpu, Dtype dtype, std::span<const
   if (flops == 0) return {};
   // Below one wave a library splits along k instead of leaving SMs idle; the efficiency curve covers that range.
   const double waves = static_cast<double>(tiles) / static_cast<double>(gpu.num_sms);
-  const double quantised = waves <= 1 ? 1 : std::ceil(waves) / waves;
+  const double quantised = fills_waves || waves <= 1 ? 1 : std::ceil(waves) / waves;
   const Seconds math = Flops(padded * quantised) / (peak_rate(gpu, dtype) * grouped_gemm_efficiency(gpu, flops));
   return roofline(gpu.grouped_gemm_launch_overhead.value_or(gpu.launch_overhead), math,
                   hbm_time(gpu, bytes) / gpu.grouped_gemm_memory_efficiency.value_or(1));
@@ -148,7 +148,8 @@ GemmPhase phase_of(const Gemm& gemm) {
   return gemm.form == Gemm::Form::NT ? GemmPhase::Dgrad : GemmPhase::Forward;
 }
 
-ComputeParts product_parts(const GpuSpec& gpu, Dtype dtype, const Gemm& gemm, const ComputeLoad& load) {
+ComputeParts product_parts(const GpuSpec& gpu, Dtype dtype, const Gemm& gemm, const ComputeLoad& load,
+                           bool fills_waves) {
   if (load.flops == 0) return {};
   const std::optional<MathFormat> format = gemm.format ? gemm.format : format_of_products(dtype);
   const GemmCall call{.phase = phase_of(gemm), .quantises = !gemm.format};
@@ -157,7 +158,7 @@ ComputeParts product_parts(const GpuSpec& gpu, Dtype dtype, const Gemm& gemm, co
                           ? training_grouped_gemm_cost(*gpu.operators, *format, load.products, call, load.sources)
                           : std::nullopt;
     if (cost) return {cost->launch, cost->math, cost->memory, cost->overlapped};
-    return grouped_gemm_parts(gpu, dtype, load.products, load.bytes, load.sources);
+    return grouped_gemm_parts(gpu, dtype, load.products, load.bytes, load.sources, fills_waves);
   }
   const GemmShape& shape = load.products.front();
   const auto cost = gpu.operators && format ? training_gemm_cost(*gpu.operators, *format, shape, call) : std::nullopt;
@@ -214,9 +215,9 @@ ComputeLoad whole_kernel(const Program& program, const Operation& operation, Ran
 
 ComputeParts product_part(const Program& program, const Operation& operation, const Gemm& gemm, RankId rank,
                           const GpuSpec& gpu, Dtype dtype, const ComputeLoad& load) {
-  if (operation.parts == 1) return product_parts(gpu, dtype, gemm, load);
+  if (operation.parts == 1) return product_parts(gpu, dtype, gemm, load, program.fills_waves);
   const ComputeLoad whole = whole_kernel(program, operation, rank, load);
-  const ComputeParts all = product_parts(gpu, dtype, gemm, whole);
+  const ComputeParts all = product_parts(gpu, dtype, gemm, whole, program.fills_waves);
   const Seconds math = all.math / gpu.fused_exchange_efficiency;
   const Seconds longer = std::max(math - std::max(all.math, all.memory), Seconds(0));
   const double share = 1.0 / static_cast<double>(operation.parts);
@@ -276,7 +277,7 @@ Seconds gemm_time(const GpuSpec& gpu, Dtype dtype, const GemmShape& shape, std::
 
 Seconds grouped_gemm_time(const GpuSpec& gpu, Dtype dtype, std::span<const GemmShape> products, std::int64_t bytes,
                           std::int64_t sources) {
-  return grouped_gemm_parts(gpu, dtype, products, bytes, sources).time();
+  return grouped_gemm_parts(gpu, dtype, products, bytes, sources, false).time();
 }
 
 Seconds attention_time(const GpuSpec& gpu, Dtype dtype, double flops, std::int64_t bytes) {

@@ -60,8 +60,7 @@ struct ExpertSlot {
   bool operator==(const ExpertSlot&) const = default;
 };
 
-/// Group-limited routing: the experts are divided into `count` equal groups of consecutive experts, and a token's
-/// experts belong to at most `per_token` of them.
+/// Group-limited routing: a token's experts belong to at most `per_token` of `count` equal groups of consecutive ones.
 struct ExpertGroups {
   std::int64_t count = 1;
   std::int64_t per_token = 1;
@@ -425,6 +424,7 @@ struct Program {
   std::vector<Block> blocks;             // by BlockId; a block may occur at several positions
   std::vector<Sequence> stages{1};       // by pipeline stage (equal ranges of ranks, in order)
   bool has_persistent_products = false;  // kernels of products and attention launch one block for each SM, all at once
+  bool fills_waves = false;              // products of experts fill their last wave of tiles: a bound for any chunks
   bool operator==(const Program&) const = default;
 
   [[nodiscard]] std::int64_t ranks_per_stage() const { return world_size / std::ssize(stages); }
@@ -443,7 +443,7 @@ struct Program {
 [[nodiscard]] std::int64_t members_per_node(std::int64_t ranks_per_node, const GroupFamily& family);
 [[nodiscard]] std::int64_t members_per_node(const Program& program, const GroupFamily& family);
 
-/// Number of executions of each block in a stage's whole sequence, or in any sequence of `blocks` blocks, by BlockId.
+/// Number of executions of each block in a stage's whole sequence, or in any one of `blocks` blocks, by BlockId.
 [[nodiscard]] std::vector<std::int64_t> block_counts(const Program& program, std::size_t stage = 0);
 [[nodiscard]] std::vector<std::int64_t> block_counts(const Sequence& sequence, std::size_t blocks);
 

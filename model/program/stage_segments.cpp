@@ -120,6 +120,7 @@ Program stage_program(const Program& program) {
   local.world_size = program.ranks_per_stage();
   local.ranks_per_node = program.ranks_per_node;
   local.has_persistent_products = program.has_persistent_products;
+  local.fills_waves = program.fills_waves;
   local.groups = program.groups;
   for (GroupFamily& g : local.groups) {
     if (g.size > 1 && g.size * g.stride > local.world_size) g = {g.name, 1, 1};

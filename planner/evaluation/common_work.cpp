@@ -14,12 +14,6 @@ namespace moeplan::planner {
 
 namespace {
 
-SubCluster without_waves(const Cluster& cluster) {
-  SubCluster out = sub_cluster(cluster, 0, cluster.world_size());
-  out.cluster.gpu.num_sms = 1;
-  return out;
-}
-
 /// The model with each of its layers that has experts changed.
 template <class Change>
 ModelSpec with_moe_layers(ModelSpec model, const Change& change) {
@@ -109,8 +103,6 @@ CommonWork::CommonWork(const Problem& problem)
       experts_alone_(experts_alone(problem.model())),
       expert_flops_(expert_flops(problem.model())),
       moe_units_(units_with_experts(expert_flops_)),
-      without_waves_(without_waves(problem.cluster())),
-      machines_(without_waves_.cluster),
       has_equal_ranks_(has_equal_ranks(problem.workload())) {}
 
 CommonWork::Priced CommonWork::priced_of(const Candidate& candidate) {
@@ -169,7 +161,7 @@ CommonWork::Work CommonWork::priced(LoweredPasses lowered, Priced operations, st
   if (operations != Priced::All) {
     for (Block& block : lowered.program.blocks) leave_out(block, is_omitted);
   }
-  return priced_by_first_rank(std::move(lowered), machines_, stage);
+  return priced_by_first_rank(std::move(lowered), stage);
 }
 
 template <class SecondsOf>
@@ -182,7 +174,8 @@ CommonWork::Passes CommonWork::passes_of(const LoweredPasses& lowered, const Sec
   return {.forward = sums(lowered.forward), .backward = sums(lowered.backward)};
 }
 
-CommonWork::Work CommonWork::priced_by_first_rank(LoweredPasses lowered, StageClusters& machines, std::int64_t stage) {
+CommonWork::Work CommonWork::priced_by_first_rank(LoweredPasses lowered, std::int64_t stage) const {
+  StageClusters& machines = problem_.stage_clusters();
   std::vector<Block>& blocks = lowered.program.blocks;
   const std::int64_t stages = machines.cluster().world_size() / lowered.program.world_size;
   const Cluster& ranks = stage == 0 ? machines.first_of(stages) : machines.of(stages, stage).cluster;
@@ -291,10 +284,9 @@ const CommonWork::Times& CommonWork::own_passes(const Candidate& candidate, std:
   const std::int64_t place = place_of(first, c);
   const OwnKey key{key_of(c, Priced::All), c.pipeline_degree, codec_pair_name(c.codec), place};
   return known(own_passes_, key, [&] {
-    StageClusters& clusters = problem_.stage_clusters();
-    if (!has_known_rest) return together(priced_by_first_rank(lowered(problem_.model(), c), clusters, place));
+    if (!has_known_rest) return together(priced_by_first_rank(lowered(problem_.model(), c), place));
     return with_experts(work_without_experts(c, Priced::All, first),
-                        priced_by_first_rank(lowered(experts_alone_, c, moe_units_), clusters, place), c.recompute);
+                        priced_by_first_rank(lowered(experts_alone_, c, moe_units_), place), c.recompute);
   });
 }
 

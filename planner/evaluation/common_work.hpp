@@ -53,10 +53,6 @@ class CommonWork {
   /// otherwise the candidate.
   [[nodiscard]] Candidate with_links_on_fewest_ranks(Candidate stage);
 
-  /// The cluster that the bounds are for. With chunks, matrix products may fill the last wave of tiles better: its GPUs
-  /// have no waves.
-  [[nodiscard]] StageClusters& machines() { return machines_; }
-
  private:
   /// Seconds of the units before each unit of the model and, at the end, of all.
   struct Passes {
@@ -129,8 +125,7 @@ class CommonWork {
   [[nodiscard]] static Passes passes_of(const LoweredPasses& lowered, const SecondsOf& seconds_of);
   [[nodiscard]] Work priced(LoweredPasses lowered, Priced operations, std::int64_t stage = 0);
   /// Of passes on the ranks of a stage.
-  [[nodiscard]] static Work priced_by_first_rank(LoweredPasses lowered, StageClusters& machines,
-                                                 std::int64_t stage = 0);
+  [[nodiscard]] Work priced_by_first_rank(LoweredPasses lowered, std::int64_t stage) const;
   [[nodiscard]] const Rough& rough(const Candidate& candidate);
   void add_mean_load(const Candidate& c, Passes& passes) const;
   [[nodiscard]] Passes launched(const LoweredPasses& all, const LoweredPasses& dense) const;
@@ -167,9 +162,7 @@ class CommonWork {
   const ModelSpec without_experts_, experts_alone_;
   const std::vector<double> expert_flops_;
   const std::vector<std::size_t> moe_units_;  // units of the model that have experts
-  const SubCluster without_waves_;
-  StageClusters machines_;
-  const bool has_equal_ranks_;  // under any number of replicas and stages
+  const bool has_equal_ranks_;                // under any number of replicas and stages
   std::mutex mutex_;
   std::map<Key, Times> passes_;
   std::map<std::pair<Key, std::int64_t>, Work> without_experts_work_;

@@ -68,6 +68,7 @@ Program without_exchange(Program program, const Workload& workload) {
       if (auto* launches = std::get_if<Launches>(&operation.work)) launches->operations -= uncertain;
     }
   }
+  program.fills_waves = true;
   return program;
 }
 

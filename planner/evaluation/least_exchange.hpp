@@ -18,8 +18,8 @@ void leave_out(Block& block, const std::function<bool(const Operation&)>& is_omi
 
 /// A Program of a candidate with_least_exchange() without its MoE layers' communication, codecs and row permutation;
 /// the host still launches them. A lower bound of the result holds for every Program that differs from the given one
-/// only in how rows travel between sources and experts (all-to-all, number of chunks, codecs), provided that its matrix
-/// products take no less time: the work that these choices move or overlap is omitted here.
+/// only in how rows travel between sources and experts (all-to-all, number of chunks, codecs): the work that these
+/// choices move or overlap is omitted here, and products of chunks may fill their waves of tiles better.
 [[nodiscard]] Program without_exchange(Program program, const Workload& workload);
 
 }  // namespace moeplan::planner

@@ -147,6 +147,7 @@ std::vector<SimTime> durations_alone(const Program& program, BlockId block, cons
   alone.world_size = program.world_size;
   alone.ranks_per_node = program.ranks_per_node;
   alone.has_persistent_products = program.has_persistent_products;
+  alone.fills_waves = program.fills_waves;
   alone.groups = program.groups;
   alone.routings = program.routings;
   alone.buffers = program.buffers;

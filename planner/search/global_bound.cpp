@@ -31,7 +31,6 @@ class LeastBound {
     const std::vector<Evaluated>& ranked = ranking.ranked();
     const std::vector<Deferred>& deferred = ranking.deferred();
     const std::vector<LeftOut>& left_out = ranking.left_out();
-    StageClusters& machines = common_work_.machines();
     Seconds least = ranking.least_unpriced();
     for (const Evaluated& e : ranked) least = std::min(least, e.estimate.lower_bound);
     for (const Deferred& u : deferred) least = std::min(least, u.bound);
@@ -50,7 +49,7 @@ class LeastBound {
     lower(least, of_ranked, [&](std::size_t i) {
       const Evaluated& e = ranked[i];
       const Candidate least_exchange = with_least_exchange(e.candidate);
-      const Seconds bound = common_work_of(least_exchange).estimated(machines).lower_bound;
+      const Seconds bound = common_work_of(least_exchange).estimated(problem_.stage_clusters()).lower_bound;
       return has_one_kind_ && bound < least ? std::max(bound, least_links(e.candidate, e.estimate.links)) : bound;
     });
     lower(least, of_left_out, [&](std::size_t i) {
@@ -75,7 +74,7 @@ class LeastBound {
   /// A bound from one rank of each stage.
   [[nodiscard]] Seconds with_any_exchange(const Candidate& c) const {
     const Candidate least_exchange = with_least_exchange(c);
-    return common_work_of(least_exchange).bounded_by_first_rank(common_work_.machines());
+    return common_work_of(least_exchange).bounded_by_first_rank(problem_.stage_clusters());
   }
 
   /// Lowers `least` to the least of the bounds, each the larger of `known[i]` and `bound(i)`, which is found only where

@@ -12,8 +12,8 @@ class Printer {
   explicit Printer(ProgramNames names) : names_(names) {}
 
   void program(const Program& program) {
-    const auto& [world_size, ranks_per_node, groups, routings, buffers, blocks, stages, has_persistent_products] =
-        program;
+    const auto& [world_size, ranks_per_node, groups, routings, buffers, blocks, stages, has_persistent_products,
+                 fills_waves] = program;
     line("world", world_size, ranks_per_node, has_persistent_products);
     for (const GroupFamily& group : groups) line("group", group);
     for (const RoutingTable& routing : routings) line("routing", routing);

@@ -135,4 +135,27 @@ TEST_CASE("Bounds with their own exchange have all launches of a host that decid
   CHECK(compared > 10);
 }
 
+TEST_CASE("Bounds for any number of chunks have no waves of tiles, which chunks may fill better") {
+  Small s = small({});
+  s.cluster.gpu.tile_rows = s.cluster.gpu.tile_columns = 1;
+  s.cluster.gpu.num_sms = 1;
+  const Problem without_waves(s.model, s.workload, s.cluster);
+  Small waiting = small({});
+  waiting.cluster.gpu = s.cluster.gpu;
+  waiting.cluster.gpu.num_sms = 1000;
+  const Problem with_waves(waiting.model, waiting.workload, waiting.cluster);
+  CommonWork of_any(without_waves), of_waiting(with_waves);
+  std::size_t longer = 0;
+  for (const Candidate& c : enumerated(without_waves, {}).feasible) {
+    CAPTURE(c.degrees.pp, c.degrees.tp, c.degrees.ep, c.degrees.esp, c.micro_batch, c.schedule.name());
+    CHECK(of_waiting.bound(c) == of_any.bound(c));
+    const EvaluationOptions options{.checks = Checks::AllButMemory};
+    const auto estimate = [&](const Problem& problem) {
+      return evaluate(problem, c, Depth::Extrapolation, options).evaluated.estimate.lower_bound;
+    };
+    if (estimate(with_waves) > estimate(without_waves)) ++longer;
+  }
+  CHECK(longer > 10);
+}
+
 }  // namespace moeplan::tests::common_work_test

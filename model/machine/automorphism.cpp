@@ -47,8 +47,8 @@ Automorphisms::Automorphisms(const Topology& topology) : first_(topology.vertice
   }
 }
 
-std::optional<std::vector<Automorphisms::Index>> Automorphisms::links(const std::vector<VertexId>& gpus,
-                                                                      const std::vector<Index>& turned) const {
+std::optional<LinkImages> Automorphisms::links(const std::vector<VertexId>& gpus,
+                                               const std::vector<Index>& turned) const {
   std::vector<Index> image(first_.size() - 1, -1);
   std::vector<char> taken(first_.size() - 1, 0);
   std::vector<Index> front;
@@ -137,7 +137,7 @@ std::pair<const Automorphisms::Neighbour*, const Automorphisms::Neighbour*> Auto
   return {list.data() + (begin - list.begin()), list.data() + (end - list.begin())};
 }
 
-std::optional<std::vector<Automorphisms::Index>> Automorphisms::verified(const std::vector<Index>& image) const {
+std::optional<LinkImages> Automorphisms::verified(const std::vector<Index>& image) const {
   std::vector<Index> links(neighbours_.size() / 2, -1);
   for (std::size_t v = 0; v + 1 < first_.size(); ++v) {
     const auto own = of(static_cast<Index>(v));
@@ -159,7 +159,7 @@ std::optional<std::vector<Automorphisms::Index>> Automorphisms::verified(const s
       }
     }
   }
-  return links;
+  return LinkImages(links);
 }
 
 }  // namespace moeplan

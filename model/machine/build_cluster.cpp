@@ -101,7 +101,7 @@ const SymmetricView* symmetric_view(const Cluster& cluster, const SymmetryQuery&
   return symmetric_view(cluster.ranked_topology(), cluster.symmetries, query);
 }
 
-const std::vector<std::int32_t>* shifted_links(const Cluster& cluster, std::int64_t shift) {
+const LinkImages* shifted_links(const Cluster& cluster, std::int64_t shift) {
   return shifted_links(cluster.ranked_topology(), cluster.symmetries, shift);
 }
 

@@ -108,7 +108,7 @@ struct Cluster {
 /// symmetric_view() of the cluster (symmetry.hpp), computed once for each query.
 [[nodiscard]] const SymmetricView* symmetric_view(const Cluster& cluster, const SymmetryQuery& query);
 /// shifted_links() of the cluster (symmetry.hpp), computed once for each shift.
-[[nodiscard]] const std::vector<std::int32_t>* shifted_links(const Cluster& cluster, std::int64_t shift);
+[[nodiscard]] const LinkImages* shifted_links(const Cluster& cluster, std::int64_t shift);
 
 /// Builds the cluster of the first `world` ranks (default: all ranks of the existing GPUs), at most 1,048,576. A
 /// template with a fabric is extended to as many whole nodes as needed; explicit topologies and templates without a

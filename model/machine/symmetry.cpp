@@ -37,10 +37,8 @@ std::optional<std::vector<std::int64_t>> digits(std::vector<std::int64_t> bounda
 }
 
 /// The images of all links when one digit of all ranks is rotated; none if that is not an automorphism.
-using LinkImages = std::optional<std::vector<Index>>;
-
-LinkImages turn_digit(const RankedTopology& ranks, const Automorphisms& automorphisms, std::int64_t low,
-                      std::int64_t radix) {
+std::optional<LinkImages> turn_digit(const RankedTopology& ranks, const Automorphisms& automorphisms, std::int64_t low,
+                                     std::int64_t radix) {
   std::vector<Index> turned;
   for (std::int64_t r = 0; r < ranks.world_size(); ++r) {
     const std::int64_t digit = r / low % radix;
@@ -63,8 +61,9 @@ struct Rotations {
 struct SymmetryCache::State {
   std::mutex mutex;
   std::optional<Automorphisms> automorphisms;
-  std::map<std::pair<std::int64_t, std::int64_t>, LinkImages> turns;  // by the digit's lowest rank distance and radix
-  std::vector<std::vector<Route>> routes;                             // by representative and rank
+  /// By the digit's lowest rank distance and radix.
+  std::map<std::pair<std::int64_t, std::int64_t>, std::optional<LinkImages>> turns;
+  std::vector<std::vector<Route>> routes;             // by representative and rank
   std::map<std::int64_t, std::vector<bool>> entered;  // by representative and link: on a route to the representative
   std::map<std::vector<std::int64_t>, std::unique_ptr<Rotations>> rotations;  // by the cuts; null: no automorphisms
   std::map<SymmetryQuery, std::unique_ptr<SymmetricView>> views;
@@ -73,8 +72,8 @@ struct SymmetryCache::State {
 namespace {
 
 /// turn_digit(), once for each digit.
-const LinkImages& turned(const RankedTopology& ranks, SymmetryCache::State& state, std::int64_t low,
-                         std::int64_t radix) {
+const std::optional<LinkImages>& turned(const RankedTopology& ranks, SymmetryCache::State& state, std::int64_t low,
+                                        std::int64_t radix) {
   if (!state.automorphisms) state.automorphisms.emplace(ranks.topology);
   const auto [it, is_new] = state.turns.try_emplace({low, radix});
   if (is_new) it->second = turn_digit(ranks, *state.automorphisms, low, radix);
@@ -87,12 +86,9 @@ std::optional<std::vector<Index>> link_orbits(const RankedTopology& ranks, Symme
   const std::size_t links = ranks.topology.links.size();
   DisjointSets orbits_of_links(links);
   for (std::size_t d = 0; d + 1 < cuts.size(); ++d) {
-    const LinkImages& of_digit = turned(ranks, state, cuts[d], cuts[d + 1] / cuts[d]);
+    const std::optional<LinkImages>& of_digit = turned(ranks, state, cuts[d], cuts[d + 1] / cuts[d]);
     if (!of_digit) return std::nullopt;
-    const std::vector<Index>& images = *of_digit;
-    for (std::size_t l = 0; l < images.size(); ++l) {
-      if (images[l] >= 0) orbits_of_links.join(l, static_cast<std::size_t>(images[l]));
-    }
+    of_digit->for_each([&](LinkId link, LinkId image) { orbits_of_links.join(link.index(), image.index()); });
   }
   std::vector<Index> orbit(links), number(links, -1);
   Index orbits = 0;
@@ -426,12 +422,11 @@ const SymmetricView* symmetric_view(const RankedTopology& ranks, const SymmetryC
   return it->second.get();
 }
 
-const std::vector<std::int32_t>* shifted_links(const RankedTopology& ranks, const SymmetryCache& cache,
-                                               std::int64_t shift) {
+const LinkImages* shifted_links(const RankedTopology& ranks, const SymmetryCache& cache, std::int64_t shift) {
   if (ranks.natural_boundaries.empty()) return nullptr;
   SymmetryCache::State& state = cache.state();
   const std::lock_guard lock(state.mutex);
-  const LinkImages& images = turned(ranks, state, shift, ranks.world_size() / shift);
+  const std::optional<LinkImages>& images = turned(ranks, state, shift, ranks.world_size() / shift);
   return images ? &*images : nullptr;
 }
 

@@ -30,6 +30,7 @@
 
 #include "model/base/ids.hpp"
 #include "model/base/quantity.hpp"
+#include "model/machine/automorphism.hpp"
 #include "model/machine/rings.hpp"
 #include "model/machine/topology.hpp"
 
@@ -137,9 +138,9 @@ struct RankedTopology {
 [[nodiscard]] const SymmetricView* symmetric_view(const RankedTopology& ranks, const SymmetryCache& cache,
                                                   const SymmetryQuery& query);
 
-/// The image of every link (LinkId; -1: on no rank's routes) when every rank is mapped to the one `shift` above it,
+/// The image of every link (none: on no rank's routes) when every rank is mapped to the one `shift` above it,
 /// cyclically; `shift` divides the number of ranks. Null if that is not shown to be an automorphism. Cached.
-[[nodiscard]] const std::vector<std::int32_t>* shifted_links(const RankedTopology& ranks, const SymmetryCache& cache,
-                                                             std::int64_t shift);
+[[nodiscard]] const LinkImages* shifted_links(const RankedTopology& ranks, const SymmetryCache& cache,
+                                              std::int64_t shift);
 
 }  // namespace moeplan

@@ -52,10 +52,10 @@ std::vector<LinkId> StageLinks::links_of(std::size_t stage) const {
 
 /// Moves to the stage that is one period after this one.
 void StageLinks::shift(OfStage& stage) const {
-  const auto& image = *shifted_links(machines_.cluster(), period_ * ranks_);
-  for (LinkId& link : stage.links) link = link.value() < 0 ? link : LinkId(image[link.index()]);
+  const LinkImages& images = *shifted_links(machines_.cluster(), period_ * ranks_);
+  for (LinkId& link : stage.links) link = link.value() < 0 ? link : images.of(link);
   for (auto& [shift, shares] : stage.of_messages) {
-    for (auto& [link, share] : shares) link = LinkId(image[link.index()]);
+    for (auto& [link, share] : shares) link = images.of(link);
   }
 }
 

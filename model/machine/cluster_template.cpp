@@ -20,6 +20,8 @@ class Builder {
     std::vector<std::vector<VertexId>> nics;
     for (std::int64_t n = 0; n < nodes_; ++n) nics.push_back(add_node(static_cast<int>(n)));
     if (machine_.fabric) add_fabric(*machine_.fabric, nics);
+    out_.vertices.shrink_to_fit();
+    out_.links.shrink_to_fit();
     return std::move(out_);
   }
 

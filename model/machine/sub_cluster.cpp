@@ -31,6 +31,9 @@ SubCluster sub_cluster(const Cluster& cluster, std::int64_t first, std::int64_t 
     topology.links.push_back(link);
     links.push_back(LinkId(l));
   }
+  topology.vertices.shrink_to_fit();
+  topology.links.shrink_to_fit();
+  links.shrink_to_fit();
   std::vector<LinkId> memory_links;
   if (!cluster.memory_links.empty()) {
     std::vector<std::int32_t> own(cluster.topology.links.size(), -1);

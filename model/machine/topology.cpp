@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <unordered_map>
 
@@ -152,12 +153,20 @@ struct PathCounts {
 struct Routes::State {
   explicit State(const Topology& topology)
       : out(topology, &Link::from, &Link::to), in(topology, &Link::to, &Link::from) {
+    forwards.reserve(topology.vertices.size());
     for (const Vertex& v : topology.vertices) forwards.push_back(v.kind != VertexKind::Gpu);
+    std::map<Rates, std::uint32_t> numbers;
+    rates_of_link_.reserve(topology.links.size());
     for (const Link& link : topology.links) {
-      bandwidth.push_back(link.bandwidth.value());
-      latency.push_back(link.latency.value());
+      const Rates own(link.bandwidth.value(), link.latency.value());
+      const auto [it, is_new] = numbers.try_emplace(own, static_cast<std::uint32_t>(rates_.size()));
+      if (is_new) rates_.push_back(own);
+      rates_of_link_.push_back(it->second);
     }
   }
+
+  [[nodiscard]] double bandwidth(LinkId link) const { return rates_[rates_of_link_[link.index()]].first; }  // B/s
+  [[nodiscard]] double latency(LinkId link) const { return rates_[rates_of_link_[link.index()]].second; }   // s
 
   [[nodiscard]] PathGraph fewest_hops(std::int32_t from, std::int32_t to) const;
   /// The largest bottleneck bandwidth of any path.
@@ -166,9 +175,12 @@ struct Routes::State {
 
   Adjacency out;
   Adjacency in;
-  std::vector<char> forwards;     // by vertex
-  std::vector<double> bandwidth;  // by link, B/s
-  std::vector<double> latency;    // by link, s
+  std::vector<char> forwards;  // by vertex
+
+ private:
+  using Rates = std::pair<double, double>;  // bandwidth and latency, of which the links of a cluster have a few
+  std::vector<Rates> rates_;
+  std::vector<std::uint32_t> rates_of_link_;
 };
 
 PathGraph Routes::State::fewest_hops(std::int32_t from, std::int32_t to) const {
@@ -229,7 +241,7 @@ double Routes::State::widest(const PathGraph& graph) const {
   for (std::size_t i = 0; i < graph.steps.size(); ++i) {
     std::vector<double> next(graph.level_size[i + 1], 0);
     for (const RouteStep& s : graph.steps[i]) {
-      next[s.head] = std::max(next[s.head], std::min(width[s.tail], bandwidth[s.link.index()]));
+      next[s.head] = std::max(next[s.head], std::min(width[s.tail], bandwidth(s.link)));
     }
     width = std::move(next);
   }
@@ -242,9 +254,9 @@ PathCounts Routes::State::paths(const PathGraph& graph, double least_bandwidth) 
   for (std::size_t i = 0; i < graph.steps.size(); ++i) {
     std::vector<double> next(graph.level_size[i + 1], 0), next_slowest(graph.level_size[i + 1], 0);
     for (const RouteStep& s : graph.steps[i]) {
-      if (bandwidth[s.link.index()] < least_bandwidth || counts[i][s.tail] == 0) continue;
+      if (bandwidth(s.link) < least_bandwidth || counts[i][s.tail] == 0) continue;
       next[s.head] += counts[i][s.tail];
-      next_slowest[s.head] = std::max(next_slowest[s.head], slowest[s.tail] + latency[s.link.index()]);
+      next_slowest[s.head] = std::max(next_slowest[s.head], slowest[s.tail] + latency(s.link));
     }
     const double most = *std::max_element(next.begin(), next.end());
     if (most > 1e100) {
@@ -277,7 +289,7 @@ Route Routes::between(VertexId from, VertexId to) const {
     route.links.reserve(graph.steps.size());
     for (const std::vector<RouteStep>& steps : graph.steps) {
       route.links.push_back({steps.front().link, 1.0});
-      route.latency += Seconds(state_->latency[steps.front().link.index()]);
+      route.latency += Seconds(state_->latency(steps.front().link));
     }
     return route;
   }
@@ -292,7 +304,7 @@ Route Routes::between(VertexId from, VertexId to) const {
   for (std::size_t i = graph.steps.size(); i-- > 0;) {
     std::vector<double> arriving(graph.level_size[i + 1], 0), next(graph.level_size[i], 0);
     const auto counts = [&](const RouteStep& s) {
-      return state_->bandwidth[s.link.index()] >= widest ? paths.by_level[i][s.tail] : 0;
+      return state_->bandwidth(s.link) >= widest ? paths.by_level[i][s.tail] : 0;
     };
     for (const RouteStep& s : graph.steps[i]) arriving[s.head] += counts(s);
     for (auto s = graph.steps[i].rbegin(); s != graph.steps[i].rend(); ++s) {

@@ -31,6 +31,7 @@ class Engine {
          const SimulateOptions& options)
       : program_(program),
         skip_repeats_(options.skip_repeats),
+        every_link_(options.every_link),
         orders_(program),
         view_(program, cluster, view_of(program, cluster, options)),
         flows_(options.network(), view_, cluster.gpu.slowdown_beside_computation),
@@ -55,7 +56,7 @@ class Engine {
         break;
     }
     check_finished();
-    return recorder_.finish(last_, program_.world_size);
+    return recorder_.finish(last_, program_.world_size, every_link_);
   }
 
  private:
@@ -259,7 +260,7 @@ class Engine {
   }
 
   const Program& program_;
-  bool skip_repeats_;
+  bool skip_repeats_, every_link_;
   BlockOrders orders_;
   EventQueue events_;
   SimTime last_;  // when something ended or began; the queue also has ends of computations whose speed has changed

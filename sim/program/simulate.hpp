@@ -34,6 +34,7 @@ namespace moeplan::sim {
 /// Options of simulate(); the defaults suit all callers but tests.
 struct SimulateOptions {
   bool keep_spans = true;                           // false: the Timeline has only the makespan and the links
+  bool every_link = true;                           // false: of links that symmetry shows to carry the same, the first
   bool skip_repeats = true;                         // false: simulate every iteration, for tests
   bool use_symmetry = true;                         // false: simulate every rank, for tests
   std::shared_ptr<const SymmetricView> symmetry{};  // simulated_view(), if it is known

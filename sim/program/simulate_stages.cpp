@@ -26,6 +26,17 @@ SimTime slowest(const std::vector<double>& bytes, const Topology& topology) {
   return most;
 }
 
+/// By link of a machine, what a segment alone carries; of links that the view shows to carry the same, its Timeline has
+/// the first only.
+std::vector<double> bytes_of_links(const Timeline& alone, const Topology& machine, const SymmetricView* view) {
+  std::vector<double> bytes(machine.links.size(), 0.0);
+  std::vector<double> by_orbit(view ? view->capacity.size() : 0, 0.0);
+  const auto orbit = [&](LinkId link) { return static_cast<std::size_t>(view->orbit_of(link)); };
+  for (const LinkUse& use : alone.links) (view ? by_orbit[orbit(use.link)] : bytes[use.link.index()]) = use.bytes;
+  for (std::size_t l = 0; view && l < bytes.size(); ++l) bytes[l] = by_orbit[orbit(LinkId(l))];
+  return bytes;
+}
+
 class StageSimulator {
  public:
   StageSimulator(const Program& program, StageClusters& machines, const SimulateOptions& options)
@@ -61,16 +72,16 @@ class StageSimulator {
       for (const std::size_t i : stages_.order[s]) distinct.emplace(machine(s), i);
     }
     const std::vector<std::pair<std::size_t, std::size_t>> each(distinct.begin(), distinct.end());
-    std::map<std::size_t, SimulateOptions> of_machines;
-    for (const auto& [m, segment] : each) of_machines.emplace(m, options_);
-    in_parallel(of_machines.size(), options_.threads, [&](std::size_t k) {
-      const auto it = std::next(of_machines.begin(), static_cast<std::ptrdiff_t>(k));
+    for (const auto& [m, segment] : each) of_machines_.emplace(m, options_);
+    in_parallel(of_machines_.size(), options_.threads, [&](std::size_t k) {
+      const auto it = std::next(of_machines_.begin(), static_cast<std::ptrdiff_t>(k));
       adapt(it->second, it->first);
     });
     in_parallel(each.size(), options_.threads, [&](std::size_t k) {
       const auto& [m, i] = each[k];
-      alone_[m][i] = simulate(local_, {stages_.segments[i].steps}, ranks_of(m), of_machines.at(m));
+      alone_[m][i] = simulate(local_, {stages_.segments[i].steps}, ranks_of(m), of_machines_.at(m));
       times_[m][i] = times_of(stages_.segments[i], alone_[m][i]);
+      if (!keeps_any()) alone_[m][i].spans = {};
     });
     for (std::size_t s = 0; s < stages_.order.size(); ++s) {
       if (machine(s) == s) continue;
@@ -119,6 +130,7 @@ class StageSimulator {
   /// Makes options of the whole pipeline those of a stage's segments.
   void adapt(SimulateOptions& options, std::size_t stage) const {
     options.keep_spans = true;
+    options.every_link = false;
     options.watch = watched_.by_machine[stage];
     if (!options.use_symmetry) return;
     options.symmetry = simulated_view(local_, ranks_of(stage));
@@ -163,6 +175,7 @@ class StageSimulator {
         add_history(stage, segment, r, repeats, own, out);
       }
     });
+    if (options_.keep_spans) out.links.reserve(bytes.size());
     for (std::size_t l = 0; l < bytes.size() && options_.keep_spans; ++l) {
       if (bytes[l] > 0) out.links.push_back({LinkId(l), bytes[l]});
     }
@@ -245,8 +258,12 @@ class StageSimulator {
     std::map<std::size_t, double> runs;
     for (const std::size_t i : stages_.order[stage]) runs[i] += 1;
     for (const auto& [i, times] : runs) {
-      for (const LinkUse& use : alone_[machine(stage)][i].links)
-        bytes[own.links[use.link.index()].index()] += times * use.bytes;
+      const std::size_t on = machine(stage);
+      const std::vector<double> inside =
+          bytes_of_links(alone_[on][i], ranks_of(on).topology, of_machines_.at(on).symmetry.get());
+      for (std::size_t l = 0; l < inside.size(); ++l) {
+        if (inside[l] > 0) bytes[own.links[l].index()] += times * inside[l];
+      }
       for (const StageMessage& m : stages_.segments[i].sends) {
         for (const auto& [link, share] : own.of_messages.at(m.shift))
           bytes[link.index()] += times * static_cast<double>(m.bytes) * share;
@@ -263,7 +280,8 @@ class StageSimulator {
   bool shares_nodes_;
   StageLinks links_;
   StageLinks::Watched watched_;
-  std::vector<std::vector<Timeline>> alone_;  // by stage and segment
+  std::map<std::size_t, SimulateOptions> of_machines_;  // by stage on whose sub-cluster segments are simulated
+  std::vector<std::vector<Timeline>> alone_;            // by stage and segment
   std::vector<std::vector<SegmentTimes>> times_;
 };
 

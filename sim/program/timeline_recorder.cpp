@@ -70,7 +70,22 @@ void TimelineRecorder::repeat_traffic_since(const TrafficMark& begin, std::span<
   }
 }
 
-Timeline TimelineRecorder::finish(SimTime now, std::int64_t world_size) {
+std::vector<LinkUse> TimelineRecorder::links_used(bool every_link) const {
+  std::vector<LinkUse> out;
+  std::vector<bool> is_listed(skipped_bytes_.size(), false);  // by resource
+  if (every_link) out.reserve(cluster_.topology.links.size());
+  for (std::size_t l = 0; l < cluster_.topology.links.size(); ++l) {
+    const LinkId link(l);
+    const ResourceId resource = view_.resource_of(link);
+    if (!every_link && is_listed[resource.index()]) continue;
+    is_listed[resource.index()] = true;
+    const double on_link = bytes_carried(resource) * view_.bytes_on_link(link);
+    if (on_link > 0) out.push_back({link, on_link});
+  }
+  return out;
+}
+
+Timeline TimelineRecorder::finish(SimTime now, std::int64_t world_size, bool every_link) {
   Timeline timeline;
   timeline.makespan = now + skipped_;
   timeline.joined_end = joined_end_;
@@ -86,11 +101,7 @@ Timeline TimelineRecorder::finish(SimTime now, std::int64_t world_size) {
   }
   sort_spans(timeline.spans);
   timeline.repeats = std::move(repeats_);
-  for (std::size_t l = 0; l < cluster_.topology.links.size(); ++l) {
-    const LinkId link(l);
-    const double on_link = bytes_carried(view_.resource_of(link)) * view_.bytes_on_link(link);
-    if (on_link > 0) timeline.links.push_back({link, on_link});
-  }
+  timeline.links = links_used(every_link);
   for (LinkRecorder& w : watched_) timeline.link_history.push_back(w.take_history());
   return timeline;
 }

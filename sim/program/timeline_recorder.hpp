@@ -56,10 +56,12 @@ class TimelineRecorder {
   void skip(SimTime time) { skipped_ += time; }
   [[nodiscard]] SimTime skipped() const { return skipped_; }
 
-  /// The Timeline of a simulation of `world_size` ranks that ends `now`. Leaves the recorder empty.
-  [[nodiscard]] Timeline finish(SimTime now, std::int64_t world_size);
+  /// The Timeline of a simulation of `world_size` ranks that ends `now`; `every_link` as in SimulateOptions. Leaves the
+  /// recorder empty.
+  [[nodiscard]] Timeline finish(SimTime now, std::int64_t world_size, bool every_link);
 
  private:
+  [[nodiscard]] std::vector<LinkUse> links_used(bool every_link) const;
   /// Bytes carried by a resource of the view, including skipped iterations.
   [[nodiscard]] double bytes_carried(ResourceId resource) const {
     return skipped_bytes_[resource.index()] + flows_.bytes_carried(resource);

@@ -40,9 +40,8 @@ void Exchanges::send(RankId from, const OperationInstance& instance) {
   const auto& message = std::get<Send>(operation.work);
   const RankId to = program_.group(message.group).shifted(from, message.shift);
   const Transfer transfer{from, to, byte_count(program_, operation.reads.front(), from), 1.0};
-  const auto id = static_cast<std::int32_t>(exchanges_.size());
-  exchanges_.push_back({instance, {transfer}, communication_cost(program_, operation, from, cluster_)});
-  const Exchange& e = exchanges_.back();
+  const std::int32_t id = add({instance, {transfer}, communication_cost(program_, operation, from, cluster_)});
+  const Exchange& e = exchanges_[static_cast<std::size_t>(id)];
   Seconds delay = e.cost.startup;
   if (e.cost.add_route_latency && from != to) delay += view_.latency(operation, from, to);
   events_.push({.time = events_.now() + SimTime::from_seconds(delay),
@@ -60,10 +59,32 @@ Seconds Exchanges::startup(const Exchange& exchange, const Operation& operation,
 
 std::int32_t Exchanges::exchange_of(RankId r, const OperationInstance& instance) {
   const GroupId group = operation_of(program_, instance).communication()->group;
-  const auto key = std::tuple(instance.block_number, instance.operation, view_.place(group, r).group.value());
-  const auto [it, is_new] = exchange_index_.try_emplace(key, static_cast<std::int32_t>(exchanges_.size()));
-  if (is_new) exchanges_.push_back(new_exchange(r, instance));
+  const Key key(instance.block_number, instance.operation, view_.place(group, r).group.value());
+  const auto [it, is_new] = exchange_index_.try_emplace(key);
+  if (is_new) {
+    Exchange e = new_exchange(r, instance);
+    e.key = key;
+    it->second = add(std::move(e));
+  }
   return it->second;
+}
+
+std::int32_t Exchanges::add(Exchange exchange) {
+  if (forgotten_.empty()) {
+    exchanges_.push_back(std::move(exchange));
+    return static_cast<std::int32_t>(exchanges_.size()) - 1;
+  }
+  const std::int32_t id = forgotten_.back();
+  forgotten_.pop_back();
+  exchanges_[static_cast<std::size_t>(id)] = std::move(exchange);
+  return id;
+}
+
+void Exchanges::leave(std::int32_t exchange) {
+  Exchange& e = exchanges_[static_cast<std::size_t>(exchange)];
+  if (--e.present > 0 || view_.symmetry()) return;
+  if (e.key) exchange_index_.erase(*e.key);
+  forgotten_.push_back(exchange);
 }
 
 Exchanges::Exchange Exchanges::new_exchange(RankId r, const OperationInstance& instance) {
@@ -78,6 +99,7 @@ Exchanges::Exchange Exchanges::new_exchange(RankId r, const OperationInstance& i
     }
   }
   const std::size_t size = view_.place(group, r).size;
+  e.present = size;
   e.transfers_of.resize(size);
   e.arrived.assign(size, false);
   e.open_transfers.assign(size, 0);
@@ -124,6 +146,7 @@ Exchanges::Ended Exchanges::end_flow(FlowId flow) {
 
 void Exchanges::clear() {
   exchanges_.clear();
+  forgotten_.clear();
   exchange_index_.clear();
 }
 

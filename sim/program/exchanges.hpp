@@ -48,10 +48,15 @@ class Exchanges {
   [[nodiscard]] const OperationInstance& instance(std::int32_t exchange) const {
     return exchanges_[static_cast<std::size_t>(exchange)].instance;
   }
+  /// A rank's part has ended, and nothing more is asked for it. Once all ranks have left, the exchange is forgotten,
+  /// unless ranks represent others.
+  void leave(std::int32_t exchange);
   /// Forgets all exchanges. None may be in flight.
   void clear();
 
  private:
+  /// Of a communication: block number, operation and first rank of the group.
+  using Key = std::tuple<std::int64_t, std::int32_t, std::int32_t>;
   struct Exchange {
     OperationInstance instance;  // equal on all members
     std::vector<Transfer> transfers;
@@ -60,6 +65,8 @@ class Exchanges {
     std::vector<bool> arrived{};                            // by position
     std::vector<std::int32_t> open_transfers{};             // by position: transfers that have not ended
     std::optional<Seconds> ring_latency{};                  // of the longest edge
+    std::size_t present = 1;                                // ranks that have not left
+    std::optional<Key> key{};                               // none: a Send
   };
   struct RunningFlow {
     std::int32_t exchange;
@@ -69,6 +76,8 @@ class Exchanges {
   /// The exchange of r's group.
   std::int32_t exchange_of(RankId r, const OperationInstance& instance);
   [[nodiscard]] Exchange new_exchange(RankId r, const OperationInstance& instance);
+  /// Its number, of one that was forgotten if there is any.
+  std::int32_t add(Exchange exchange);
   [[nodiscard]] Seconds startup(const Exchange& exchange, const Operation& operation, const Transfer& transfer);
 
   const Program& program_;
@@ -77,8 +86,8 @@ class Exchanges {
   NetworkFlows& flows_;
   EventQueue& events_;
   std::vector<Exchange> exchanges_;
-  /// Index of a communication's exchange, by block number, operation and first rank of the group.
-  std::map<std::tuple<std::int64_t, std::int32_t, std::int32_t>, std::int32_t> exchange_index_;
+  std::vector<std::int32_t> forgotten_;
+  std::map<Key, std::int32_t> exchange_index_;
   std::vector<RunningFlow> running_;  // by FlowId
 };
 

@@ -118,6 +118,7 @@ class Engine {
       const Exchanges::Ended ended = exchanges_.end_flow(flow);
       const Operation& operation = operation_of(program_, exchanges_.instance(ended.exchange));
       if (const auto* sent = std::get_if<Send>(&operation.work)) {
+        exchanges_.leave(ended.exchange);
         channels_.deliver(ended.transfer.from, ended.transfer.to, sent->channel);
         end_background(ended.transfer.from, operation.stream);
         continue;
@@ -196,6 +197,7 @@ class Engine {
   void end_exchange(RankId r, std::int32_t exchange) {
     const OperationInstance instance = exchanges_.instance(exchange);
     const Operation& operation = operation_of(program_, instance);
+    exchanges_.leave(exchange);
     computations_.end_communication(r, operation);
     if (is_background(operation.stream)) {
       end_background(r, operation.stream);

@@ -89,6 +89,9 @@ Timeline TimelineRecorder::finish(SimTime now, std::int64_t world_size, bool eve
   Timeline timeline;
   timeline.makespan = now + skipped_;
   timeline.joined_end = joined_end_;
+  std::size_t spans = 0;
+  for (const std::vector<TimelineSpan>& of_rank : spans_) spans += of_rank.size();
+  timeline.spans.reserve(spans);
   for (std::vector<TimelineSpan>& of_rank : spans_) {
     timeline.spans.insert(timeline.spans.end(), of_rank.begin(), of_rank.end());
     of_rank = {};

@@ -57,19 +57,19 @@ void NetworkFlows::apply_changes() {
     RankCaps& rank = caps_[r.index()];
     if (std::exchange(rank.slowed, rank.computing) == rank.computing) continue;
     const double divisor = rank.slowed ? slowdown_ : 1;
-    for (const auto& [key, resource] : rank.caps) {
-      network_->set_capacity(resource, view_.weight(r) * std::get<double>(key) / divisor, clock_);
-    }
+    for (const Cap& c : rank.caps) network_->set_capacity(c.resource, view_.weight(r) * c.rate / divisor, clock_);
   }
   changed_.clear();
 }
 
 ResourceId NetworkFlows::cap(RankId r, Stream stream, Direction direction, BytesPerSecond rate) {
   RankCaps& rank = caps_[r.index()];
-  const auto [it, is_new] = rank.caps.try_emplace({stream, direction, rate.value()});
-  if (is_new)
-    it->second = network_->add_resource(view_.weight(r) * (rank.slowed ? rate.value() / slowdown_ : rate.value()));
-  return it->second;
+  for (const Cap& c : rank.caps) {
+    if (c.stream == stream && c.direction == direction && c.rate == rate.value()) return c.resource;
+  }
+  const double now = rank.slowed ? rate.value() / slowdown_ : rate.value();
+  rank.caps.push_back({stream, direction, rate.value(), network_->add_resource(view_.weight(r) * now)});
+  return rank.caps.back().resource;
 }
 
 }  // namespace moeplan::sim

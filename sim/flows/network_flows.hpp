@@ -3,11 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
-#include <tuple>
 #include <vector>
 
 #include "model/base/sim_time.hpp"
@@ -48,8 +46,14 @@ class NetworkFlows {
   enum class Direction { Send, Receive };
 
   std::span<const FlowId> advance(SimTime now, double at_least);
+  struct Cap {
+    Stream stream;
+    Direction direction;
+    double rate;  // while the GPU does not compute
+    ResourceId resource;
+  };
   struct RankCaps {
-    std::map<std::tuple<Stream, Direction, double>, ResourceId> caps;  // by rate while the GPU does not compute
+    std::vector<Cap> caps;  // a few
     bool computing = false;
     bool slowed = false;  // as the network has it
   };

@@ -31,7 +31,6 @@ class Engine {
          const SimulateOptions& options)
       : program_(program),
         skip_repeats_(options.skip_repeats),
-        every_link_(options.every_link),
         orders_(program),
         view_(program, cluster, view_of(program, cluster, options)),
         flows_(options.network(), view_, cluster.gpu.slowdown_beside_computation),
@@ -47,7 +46,7 @@ class Engine {
     }
   }
 
-  Timeline run() {
+  Timeline run(bool every_link) {
     for (const RankId r : view_.simulated_ranks()) go_on(r);
     while (true) {
       if (!waiting_.empty() && !anything_at_present())
@@ -56,7 +55,7 @@ class Engine {
         break;
     }
     check_finished();
-    return recorder_.finish(last_, program_.world_size, every_link_);
+    return recorder_.finish(last_, program_.world_size, every_link);
   }
 
  private:
@@ -262,7 +261,7 @@ class Engine {
   }
 
   const Program& program_;
-  bool skip_repeats_, every_link_;
+  bool skip_repeats_;
   BlockOrders orders_;
   EventQueue events_;
   SimTime last_;  // when something ended or began; the queue also has ends of computations whose speed has changed
@@ -285,7 +284,7 @@ Timeline simulate(const Program& program, const Cluster& cluster, const Simulate
 
 Timeline simulate(const Program& program, const std::vector<Sequence>& stages, const Cluster& cluster,
                   const SimulateOptions& options) {
-  return Engine(program, stages, cluster, options).run();
+  return Engine(program, stages, cluster, options).run(options.every_link);
 }
 
 }  // namespace moeplan::sim

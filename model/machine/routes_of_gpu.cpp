@@ -41,26 +41,18 @@ struct OfOneKind {
 
 RoutesOfGpu::RoutesOfGpu(const Topology& topology, const Routes& routes, VertexId gpu, Direction direction)
     : topology_(topology), routes_(routes), gpu_(gpu), direction_(direction), reached_(topology.vertices.size()) {
-  const Topology& t = topology_;
-  const auto [near, far] =
-      direction == Direction::From ? std::pair(&Link::from, &Link::to) : std::pair(&Link::to, &Link::from);
-  std::vector<std::size_t> first(t.vertices.size() + 2, 0);
-  for (const Link& l : t.links) ++first[(l.*near).index() + 2];
-  for (std::size_t v = 2; v < first.size(); ++v) first[v] += first[v - 1];
-  std::vector<LinkId> out(t.links.size());
-  for (std::size_t l = 0; l < t.links.size(); ++l) out[first[(t.links[l].*near).index() + 1]++] = LinkId(l);
+  const Adjacency& links = direction == Direction::From ? routes.leaving() : routes.entering();
   reached_[gpu_.index()].hops = 0;
   std::vector<VertexId> queue{gpu_};
   for (std::size_t i = 0; i < queue.size(); ++i) {
     const VertexId u = queue[i];
-    if (u != gpu_ && t.vertices[u.index()].kind == VertexKind::Gpu) continue;  // does not forward
+    if (u != gpu_ && topology.vertices[u.index()].kind == VertexKind::Gpu) continue;  // does not forward
     const Reached from = reached_[u.index()];
-    for (std::size_t k = first[u.index()]; k < first[u.index() + 1]; ++k) {
-      const VertexId v = t.links[out[k].index()].*far;
-      Reached& to = reached_[v.index()];
+    for (const Adjacency::Arc& arc : links.of(u.value())) {
+      Reached& to = reached_[static_cast<std::size_t>(arc.other)];
       if (to.hops < 0) {
-        to = {from.hops + 1, out[k], from.is_several};
-        queue.push_back(v);
+        to = {from.hops + 1, arc.link, from.is_several};
+        queue.emplace_back(arc.other);
       } else if (to.hops == from.hops + 1) {
         to.is_several = true;
       }

@@ -12,33 +12,6 @@ namespace moeplan {
 
 namespace {
 
-/// A directed link as seen from one of its ends.
-struct Arc {
-  std::int32_t other;
-  LinkId link;
-};
-
-/// Arcs by vertex, in the order of the links.
-struct Adjacency {
-  std::vector<std::uint32_t> first;  // by vertex, with one entry past the end
-  std::vector<Arc> arcs;
-
-  Adjacency(const Topology& t, VertexId Link::*near, VertexId Link::*far)
-      : first(t.vertices.size() + 2, 0), arcs(t.links.size()) {
-    for (const Link& link : t.links) ++first[(link.*near).index() + 2];
-    for (std::size_t v = 2; v < first.size(); ++v) first[v] += first[v - 1];
-    for (std::size_t i = 0; i < t.links.size(); ++i) {
-      const Link& link = t.links[i];
-      arcs[first[(link.*near).index() + 1]++] = {(link.*far).value(), LinkId(i)};
-    }
-    first.pop_back();
-  }
-  [[nodiscard]] std::span<const Arc> of(std::int32_t vertex) const {
-    const auto v = static_cast<std::size_t>(vertex);
-    return std::span(arcs).subspan(first[v], first[v + 1] - first[v]);
-  }
-};
-
 /// The vertices seen by a search, with their positions in it: a small open-addressing hash table.
 class Seen {
  public:
@@ -126,7 +99,7 @@ struct Side {
     std::vector<Reached> by;
     const auto hops = static_cast<std::int32_t>(levels.size());
     for (std::size_t i = 0; i < frontier().size(); ++i) {
-      for (const Arc& arc : arcs->of(frontier()[i])) {
+      for (const Adjacency::Arc& arc : arcs->of(frontier()[i])) {
         if (arc.other != goal && !forwards[static_cast<std::size_t>(arc.other)]) continue;
         const auto end = static_cast<std::uint32_t>(next.size());
         const Seen::Entry e = seen.insert({arc.other, hops, end});
@@ -274,10 +247,24 @@ std::string Topology::link_name(LinkId link) const {
   return l.from == l.to ? "memory of " + from : from + " -> " + vertices[l.to.index()].name;
 }
 
+Adjacency::Adjacency(const Topology& topology, VertexId Link::*near, VertexId Link::*far)
+    : first_(topology.vertices.size() + 2, 0), arcs_(topology.links.size()) {
+  for (const Link& link : topology.links) ++first_[(link.*near).index() + 2];
+  for (std::size_t v = 2; v < first_.size(); ++v) first_[v] += first_[v - 1];
+  for (std::size_t i = 0; i < topology.links.size(); ++i) {
+    const Link& link = topology.links[i];
+    arcs_[first_[(link.*near).index() + 1]++] = {(link.*far).value(), LinkId(i)};
+  }
+  first_.pop_back();
+}
+
 Routes::Routes(const Topology& topology) : state_(std::make_unique<State>(topology)) {}
 Routes::~Routes() = default;
 Routes::Routes(Routes&&) noexcept = default;
 Routes& Routes::operator=(Routes&&) noexcept = default;
+
+const Adjacency& Routes::leaving() const { return state_->out; }
+const Adjacency& Routes::entering() const { return state_->in; }
 
 Route Routes::between(VertexId from, VertexId to) const {
   assert(from != to && "a route joins two different GPUs");

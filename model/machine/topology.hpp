@@ -2,6 +2,8 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -69,6 +71,28 @@ struct Route {
   Seconds latency;               // of the path with the highest latency
 };
 
+/// The links of each vertex that leave it, or that enter it, in the order of the topology's links.
+class Adjacency {
+ public:
+  /// A directed link as seen from one of its ends.
+  struct Arc {
+    std::int32_t other;  // the vertex at the other end
+    LinkId link;
+  };
+
+  /// Of links by their ends `near`: &Link::from for those that leave a vertex.
+  Adjacency(const Topology& topology, VertexId Link::*near, VertexId Link::*far);
+
+  [[nodiscard]] std::span<const Arc> of(std::int32_t vertex) const {
+    const auto v = static_cast<std::size_t>(vertex);
+    return std::span(arcs_).subspan(first_[v], first_[v + 1] - first_[v]);
+  }
+
+ private:
+  std::vector<std::uint32_t> first_;  // by vertex, with one entry past the end
+  std::vector<Arc> arcs_;
+};
+
 /// Static routing. A path has the fewest hops and, among those, the largest bottleneck bandwidth; the transfer is split
 /// equally over all paths that tie. GPUs do not forward.
 ///
@@ -84,6 +108,9 @@ class Routes {
 
   /// The route between two different GPUs; `links` is empty if there is none.
   [[nodiscard]] Route between(VertexId from, VertexId to) const;
+  /// The links that leave each vertex, and those that enter it.
+  [[nodiscard]] const Adjacency& leaving() const;
+  [[nodiscard]] const Adjacency& entering() const;
 
  private:
   struct State;

@@ -53,9 +53,10 @@ int finished(int code) {
 
 }  // namespace
 
-/// Options of jemalloc, where it is linked: what was freed goes back to the system after a second.
+/// Options of jemalloc, where it is linked: it asks for large pages, which take fewer page faults, and gives back after
+/// a second what was freed.
 extern "C" {
-[[gnu::visibility("default")]] const char* malloc_conf = "dirty_decay_ms:1000";
+[[gnu::visibility("default")]] const char* malloc_conf = "thp:always,dirty_decay_ms:1000";
 }
 
 int main(int argc, char** argv) {

@@ -175,9 +175,11 @@ class StageSimulator {
         add_history(stage, segment, r, repeats, own, out);
       }
     });
-    if (options_.keep_spans) out.links.reserve(bytes.size());
-    for (std::size_t l = 0; l < bytes.size() && options_.keep_spans; ++l) {
-      if (bytes[l] > 0) out.links.push_back({LinkId(l), bytes[l]});
+    if (options_.keep_spans) {
+      out.links.reserve(static_cast<std::size_t>(std::ranges::count_if(bytes, [](double b) { return b > 0; })));
+      for (std::size_t l = 0; l < bytes.size(); ++l) {
+        if (bytes[l] > 0) out.links.push_back({LinkId(l), bytes[l]});
+      }
     }
     sort_spans(out.spans);
     for (LinkHistory& h : out.link_history) {

@@ -92,14 +92,8 @@ std::vector<Transfer> NetworkView::merged_transfers(const Operation& operation, 
 }
 
 Seconds NetworkView::latency(const Operation& operation, RankId from, RankId to) const {
-  return symmetry_ ? route_of_flow(*symmetry_, program_, operation, from, to).latency : route(from, to).latency;
-}
-
-const Route& NetworkView::route(RankId from, RankId to) const {
-  const auto key = static_cast<std::uint64_t>(from.value()) << 32U | static_cast<std::uint32_t>(to.value());
-  const Route*& known = routes_[key];
-  if (!known) known = &cluster_.cached_route(from, to);
-  return *known;
+  return symmetry_ ? route_of_flow(*symmetry_, program_, operation, from, to).latency
+                   : cluster_.cached_route(from, to).latency;
 }
 
 void NetworkView::append_uses(const Operation& operation, RankId from, RankId to, std::vector<FlowUse>& uses) const {
@@ -108,7 +102,8 @@ void NetworkView::append_uses(const Operation& operation, RankId from, RankId to
       uses.push_back({ResourceId(orbit), share});
     }
   } else {
-    for (const RouteLink& l : route(from, to).links) uses.push_back({ResourceId(l.link.value()), l.share});
+    for (const RouteLink& l : cluster_.cached_route(from, to).links)
+      uses.push_back({ResourceId(l.link.value()), l.share});
   }
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
 #include "model/machine/cluster.hpp"
@@ -23,7 +22,7 @@ struct Transfer {
 
 /// Without symmetry, every rank is simulated and every link is a resource of the network. Under symmetry
 /// (symmetry.hpp), the representatives are simulated, any other rank is an image of one, and every orbit of links is a
-/// resource. `program` and `cluster` must outlive the view. Not thread-safe.
+/// resource. `program` and `cluster` must outlive the view.
 class NetworkView {
  public:
   /// `symmetry` is simulated_view() of both, or null: every rank is simulated.
@@ -66,8 +65,6 @@ class NetworkView {
   void append_uses(const Operation& operation, RankId from, RankId to, std::vector<FlowUse>& uses) const;
 
  private:
-  /// Cluster::cached_route(), whose threads may wait for each other.
-  [[nodiscard]] const Route& route(RankId from, RankId to) const;
   [[nodiscard]] std::vector<Transfer> merged_transfers(const Operation& operation, RankId r) const;
   [[nodiscard]] const std::vector<Place>& places_of_classes(GroupId family) const;
 
@@ -75,8 +72,7 @@ class NetworkView {
   const Cluster& cluster_;
   std::shared_ptr<const SymmetricView> symmetry_;  // null if every rank is simulated
   std::vector<RankId> simulated_;
-  mutable std::vector<std::vector<Place>> places_;                  // by GroupId and class, once they are asked for
-  mutable std::unordered_map<std::uint64_t, const Route*> routes_;  // by both ranks, likewise
+  mutable std::vector<std::vector<Place>> places_;  // by GroupId and class, once they are asked for
 };
 
 }  // namespace moeplan::sim

@@ -47,14 +47,25 @@ inline constexpr std::array<std::pair<RecomputeModule, std::string_view>, 9> kRe
 /// A set of modules. The three usual ones have names: None, Selective ([Korthikanti] sec. 5: norms and activation
 /// functions, which are bound by memory) and Full (whole layers).
 struct Recompute : ModuleSet<RecomputeModule> {
-  static const Recompute None, Selective, PerOperation, Full;
+  static const Recompute None, Selective, MoeToo, AllButAttention, PerOperation, Full;
   using ModuleSet::ModuleSet;
   constexpr auto operator<=>(const Recompute&) const = default;
+  /// Whether dispatch, experts and combine are among them.
+  [[nodiscard]] constexpr bool has_experts() const {
+    return has(RecomputeModule::WholeLayer) || has(RecomputeModule::Moe);
+  }
 };
 
 inline constexpr Recompute Recompute::None{};
 inline constexpr Recompute Recompute::Selective{RecomputeModule::Layernorm, RecomputeModule::MoeActivation,
                                                 RecomputeModule::FfnActivation};
+/// Selective, and everything inside the MoE layer.
+inline constexpr Recompute Recompute::MoeToo{RecomputeModule::Layernorm, RecomputeModule::Moe,
+                                             RecomputeModule::FfnActivation};
+/// Nearly all that a layer keeps, but neither the attention kernel nor the products before it.
+inline constexpr Recompute Recompute::AllButAttention{RecomputeModule::MlaUpProjection, RecomputeModule::Mlp,
+                                                      RecomputeModule::Layernorm,       RecomputeModule::Moe,
+                                                      RecomputeModule::SharedExperts,   RecomputeModule::Projections};
 /// torchtitan's selective mode.
 inline constexpr Recompute Recompute::PerOperation{RecomputeModule::Layernorm, RecomputeModule::Moe,
                                                    RecomputeModule::Projections};

@@ -240,7 +240,7 @@ void read_training(MapReader& reader, std::int64_t layers, Workload& w) {
     w.zero_stage = reader.integer("zero_stage", 0, 3);
     w.optimizer = reader.choice<Optimizer>("optimizer", kOptimizerNames);
   } else {  // a forward pass keeps nothing for a backward pass and updates nothing
-    w.recompute = reader.has("recompute") ? read_recompute(reader) : Recompute::None;
+    w.recompute = reader.has("recompute") ? read_recompute_or_auto(reader).value_or(Recompute::None) : Recompute::None;
     w.zero_stage = reader.integer_or("zero_stage", 0, 0, 3);
     w.optimizer = reader.choice_or<Optimizer>("optimizer", Optimizer::Adam, kOptimizerNames);
   }

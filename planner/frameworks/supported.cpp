@@ -49,8 +49,7 @@ std::optional<std::string> broken_rule(const Framework& f, const Candidate& c, s
   }
   if (is_in_force(FrameworkRule::DirectExchangeInNode) && d.ep > ranks_per_node && c.all_to_all == "linear")
     return fmt::format("{} deduplicates rows between nodes", f.text());
-  const bool recomputes_experts = c.recompute.has(RecomputeModule::WholeLayer) || c.recompute.has(RecomputeModule::Moe);
-  if (is_in_force(FrameworkRule::OverlapOfWholePasses) && c.ep_overlap && recomputes_experts)
+  if (is_in_force(FrameworkRule::OverlapOfWholePasses) && c.ep_overlap && c.recompute.has_experts())
     return fmt::format("{} overlaps microbatches only without recomputation of MoE layers", f.text());
   if (is_in_force(FrameworkRule::ShardsGatherRows) && d.esp > 1 && c.schedule != "megatron_etp")
     return fmt::format("{} shards experts by schedule megatron_etp", f.text());
@@ -89,8 +88,11 @@ std::optional<std::string> unsupported(const Framework& f, const Candidate& c, s
 
 std::vector<Recompute> recompute_levels(const Framework& framework) {
   std::vector<Recompute> levels{Recompute::None};
-  if (const Recompute some = recomputed_by(framework, Recompute::Selective); !(some == Recompute::None))
-    levels.push_back(some);
+  for (const Recompute& level : {Recompute::Selective, Recompute::MoeToo, Recompute::AllButAttention}) {
+    const Recompute some = recomputed_by(framework, level);
+    const bool has_all_below = some.has_experts() == level.has_experts();
+    if (has_all_below && !(some == levels.back())) levels.push_back(some);
+  }
   if (framework.has(Decision::Recompute, kPerOperation)) levels.push_back(Recompute::PerOperation);
   if (framework.has(Decision::Recompute, "full")) levels.push_back(Recompute::Full);
   return levels;

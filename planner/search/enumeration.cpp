@@ -237,10 +237,11 @@ std::vector<std::int64_t> micro_batches(const Workload& workload, const Degrees&
 std::vector<Recompute> recompute_levels(const Workload& workload, const SearchSpace& space) {
   if (workload.mode == Mode::Forward) return {Recompute::None};
   if (workload.recompute) return {*workload.recompute};
-  if (!space.framework) return {Recompute::None, Recompute::Selective, Recompute::Full};
+  if (!space.framework)
+    return {Recompute::None, Recompute::Selective, Recompute::MoeToo, Recompute::AllButAttention, Recompute::Full};
   std::vector<Recompute> levels = recompute_levels(*space.framework);
   if (space.ep_overlap.value_or(false) && space.framework->rules.contains(FrameworkRule::OverlapOfWholePasses))
-    std::erase(levels, Recompute::Full);
+    std::erase_if(levels, [](const Recompute& level) { return level.has_experts(); });
   return levels;
 }
 

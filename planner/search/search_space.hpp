@@ -48,7 +48,7 @@ struct SearchSpace {
   /// simulations of fewer take up to five seconds.
   std::int64_t quick_deferred_flows = 2'000'000;
   std::int64_t most_varied = 6;    // candidates whose MoE layers are simulated alone with other strategies
-  std::int64_t most_ordered = 3;   // simulated candidates whose order of operations is searched
+  std::int64_t most_ordered = 3;   // simulated candidates whose order of operations is searched, or one more
   bool wants_global_bound = true;  // SearchResult::global_bound is found, which takes up to a third of the time
   int threads = 0;                 // 0: one per core
   /// Asked between rounds. Once it returns true and a candidate fits, the search ends with the best so far.

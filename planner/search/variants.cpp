@@ -56,6 +56,21 @@ std::vector<Candidate> pipelines_like(const Problem& problem, const SearchSpace&
   return out;
 }
 
+/// The candidate, then with more and more recomputation, if it does not fit.
+std::vector<Candidate> until_it_fits(const Ranking& ranking, const Candidate& candidate) {
+  const SearchSpace& space = ranking.space();
+  std::vector<Candidate> out;
+  bool is_enough = false;
+  for (const Recompute& level : recompute_levels(ranking.problem().workload(), space)) {
+    is_enough = is_enough || level == candidate.recompute;
+    Candidate c = candidate;
+    c.recompute = level;
+    const bool is_run = !space.framework || !unsupported(*space.framework, c, ranking.problem().ranks_per_node());
+    if (is_enough && is_run) out.push_back(std::move(c));
+  }
+  return out;
+}
+
 /// The fastest strategies of the candidate's MoE layer alone.
 FastestStrategies fastest_of_layer(const Ranking& ranking, const Candidate& base, int threads) {
   constexpr std::size_t kTaken = 3;
@@ -74,6 +89,20 @@ FastestStrategies fastest_of_layer(const Ranking& ranking, const Candidate& base
 /// matter, the numbers of its replicas and stages.
 Candidate layer_alone(Ranking& ranking, const Candidate& base) {
   return ranking.common_work().with_links_on_fewest_ranks(LayerStrategy{}.in(stage_alone(base)));
+}
+
+/// The simulated candidates whose orders of operations are searched: the `most` fastest and, since blocks of two
+/// microbatches have the most orders, the fastest whose microbatches overlap. `ranked` is sorted by makespan.
+std::vector<std::size_t> to_order(const std::vector<Evaluated>& ranked, std::int64_t simulated, std::int64_t most) {
+  std::vector<std::size_t> which;
+  bool has_overlap = most == 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(simulated); ++i) {
+    const bool overlaps = ranked[i].candidate.ep_overlap;
+    if (std::ssize(which) >= most && (has_overlap || !overlaps)) continue;
+    which.push_back(i);
+    has_overlap = has_overlap || overlaps;
+  }
+  return which;
 }
 
 /// Records the result of the order search; returns the candidate with the order found if it fits in memory and its
@@ -117,11 +146,8 @@ void refine_pipelines(Ranking& ranking) {
       ++result.rejected[infeasible[i]->text];
       continue;
     }
-    std::vector<Candidate>& variants = proposals.emplace_back();
-    for (const Recompute recompute : recompute_levels(problem.workload(), ranking.space())) {
-      variants.push_back(pipelines[i]);
-      variants.back().recompute = recompute;
-    }
+    pipelines[i].recompute = recompute_levels(problem.workload(), ranking.space()).front();
+    proposals.push_back(until_it_fits(ranking, pipelines[i]));
   }
   ranking.add_priced(proposals, {}, /*even_if_cut=*/true);
 }
@@ -134,7 +160,7 @@ void deduplicate_rows(Ranking& ranking) {
   for (const Evaluated& e : ranking.ranked()) {
     if (std::ssize(proposals) == space.most_refined) break;
     std::optional<Candidate> c = with_deduplicated_rows(problem, space, e.candidate);
-    if (c) proposals.push_back({std::move(*c)});
+    if (c) proposals.push_back(until_it_fits(ranking, *c));
   }
   ranking.result().enumerated += std::ssize(proposals);
   ranking.add_priced(proposals);
@@ -172,7 +198,7 @@ void vary_strategies(Ranking& ranking) {
     ranking.result().undecided_strategies += of_layer.undecided;
     for (const PricedStrategy& p : of_layer.fastest) {  // those that are faster than its own
       if (p.run == LayerStrategy::of(bases[i])) break;
-      proposals.push_back({p.run.in(bases[i])});
+      proposals.push_back(until_it_fits(ranking, p.run.in(bases[i])));
     }
   }
   ranking.result().enumerated += std::ssize(proposals);
@@ -194,7 +220,7 @@ void overlap_microbatches(Ranking& ranking) {
     for (const std::int64_t size : sizes) {
       c.micro_batch = size;
       if (size > e.candidate.micro_batch || !may_overlap(ranking.problem(), space, c)) continue;
-      proposals.push_back({c});
+      proposals.push_back(until_it_fits(ranking, c));
       of_links.push_back(size == e.candidate.micro_batch ? e.estimate.links : Seconds());
     }
   }
@@ -205,8 +231,11 @@ void overlap_microbatches(Ranking& ranking) {
 void delay_weight_gradients(Ranking& ranking) {
   if (ranking.space().delays_weight_gradients || !ranking.has_simulated()) return;
   sort_by_makespan(ranking.result().ranked);
-  Candidate c = ranking.ranked().front().candidate;
-  if (!c.ep_overlap) return;
+  const std::vector<Evaluated>& ranked = ranking.ranked();
+  const auto fastest = std::ranges::find_if(ranked, [](const Evaluated& e) { return e.candidate.ep_overlap; });
+  if (fastest == ranked.end() || !fastest->makespan) return;
+  if (fastest->estimate.lower_bound >= ranked.front().makespan->seconds()) return;
+  Candidate c = fastest->candidate;
   c.delays_weight_gradients = true;
   if (!may_overlap(ranking.problem(), ranking.space(), c)) return;
   Evaluation e = evaluate(ranking.problem(), c, Depth::Makespan, {.threads = ranking.threads()});
@@ -236,10 +265,10 @@ void search_orders(Ranking& ranking) {
   SearchResult& result = ranking.result();
   const std::optional<Framework>& framework = ranking.space().framework;
   if (framework && !framework->has(FrameworkDecision::Orders, name_of(OperationOrder::Searched))) return;
-  const auto n = static_cast<std::size_t>(std::min(result.simulated, ranking.space().most_ordered));
-  std::vector<std::optional<Evaluated>> faster(n);
-  in_parallel(n, ranking.threads(),
-              [&](std::size_t i) { faster[i] = with_searched_order(ranking.problem(), result.ranked[i]); });
+  const std::vector<std::size_t> which = to_order(result.ranked, result.simulated, ranking.space().most_ordered);
+  std::vector<std::optional<Evaluated>> faster(which.size());
+  in_parallel(which.size(), ranking.threads(),
+              [&](std::size_t i) { faster[i] = with_searched_order(ranking.problem(), result.ranked[which[i]]); });
   for (std::optional<Evaluated>& e : faster) {
     if (!e) continue;
     ++result.enumerated;

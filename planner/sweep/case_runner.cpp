@@ -19,6 +19,7 @@
 #include "planner/plan/fixed_decisions.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/report/json_parts.hpp"
+#include "planner/search/enumeration.hpp"
 #include "planner/search/place_experts.hpp"
 #include "planner/search/search.hpp"
 #include "sim/program/simulate.hpp"
@@ -220,9 +221,20 @@ class OneCase {
     return std::nullopt;
   }
 
+  /// The least recomputation with which the candidate fits, or else the most.
+  Recompute least_recompute(planner::Candidate c) const {
+    for (const Recompute& level : planner::recompute_levels(workload_, {})) {
+      c.recompute = level;
+      const auto reason = evaluate(problem_, c, planner::Depth::Memory).infeasibility;
+      if (!reason || reason->constraint != Constraint::Memory) break;
+    }
+    return c.recompute;
+  }
+
   void candidate() {
     std::optional<planner::Candidate> c = decided();
     if (!c) return;
+    if (!workload_.recompute) c->recompute = least_recompute(*c);
     if (const auto reason = evaluate(problem_, *c, planner::Depth::Feasibility).infeasibility)
       return cannot(reason->text);
     if (!place_experts(*c, workload_, problem_.first_stage(*c), planner::PlacementGoal::Iteration)) return;

@@ -238,7 +238,7 @@ class ErrorTest(unittest.TestCase):
                 self.assertIsInstance(ours.exception, ValueError)
 
     def test_decisions_are_read_strictly(self):
-        problem = moeplan.Problem(**SMALL, world=8)
+        problem = moeplan.Problem(**SMALL, world=8, overrides=["workload.recompute=selective"])
         for changes, text in (({"micro_bach": 1}, 'did you mean "micro_batch"'), ({"tp": 3, "dp": 2}, "3.* is not the 8 GPUs"),
                               ({"recompute": "full"}, '"full" contradicts the workload.s, "selective"'),
                               ({"schedule": "pipelind"}, 'did you mean "pipelined"'),

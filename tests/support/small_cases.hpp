@@ -145,7 +145,8 @@ inline SmallCase random_case(Random& random) {
   c.zero_stage = any_of(random, Counts{0, 1});
   c.mode = any_of(random, Texts{"train", "train", "forward"});
   c.dtype = any_of(random, Texts{"bf16", "fp32"});
-  c.recompute = any_of(random, Texts{"none", "selective", "full"});
+  c.recompute = any_of(random, Texts{"none", "selective", "layernorm+moe+ffn_act",
+                                     "mla_up_proj+mlp+layernorm+moe+shared_experts+projections", "full"});
   c.capacity = any_of(random, Texts{"none", "none", "none", "1.2", "0.5"});
   const std::string shape = any_of(
       random, Texts{"uniform", "zipf", "lognormal", "balanced", "hot_expert", "hot_rank", "ragged", "zero_load"});

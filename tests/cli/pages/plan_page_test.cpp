@@ -61,8 +61,9 @@ TEST_CASE("The page of a plan begins with five lines of answer, and no line has 
 
 TEST_CASE("Where launches by the host take a considerable part of the critical path, the losses say what saves them") {
   const Cli cli;
-  const Arguments small = planned("hgx_b200", "qwen3_30b_a3b", "32"),
-                  large = planned("hgx_b200", "qwen3_235b_a22b", "128");
+  const Arguments selective{"--recompute", "selective"},
+      small = with(planned("hgx_b200", "qwen3_30b_a3b", "32"), selective),
+      large = with(planned("hgx_b200", "qwen3_235b_a22b", "128"), selective);
   const std::string graphs = "workload.cuda_graph=attn+moe_router+moe_preprocess";
   const auto losses = [&](const Arguments& arguments) {
     return answer_of(cli.run(with(arguments, {"--budget", "4", "--no-ep-overlap", "-o", "plan.yaml"})).out).at(3);
@@ -85,7 +86,7 @@ TEST_CASE("Where launches by the host take a considerable part of the critical p
     CHECK_THAT(losses(with(large, {"-C", graphs})), !Catch::Contains("cuda_graph="));
   }
   SECTION("another plan, where that would be faster under them") {
-    const Arguments wide = planned("dgx_h100", "qwen3_30b_a3b", "16");
+    const Arguments wide = with(planned("dgx_h100", "qwen3_30b_a3b", "16"), selective);
     const std::string text = answer_of(cli.run(with(wide, {"--budget", "4", "-o", "plan.yaml"})).out).at(3),
                       before = fmt::format(": in CUDA graphs (-C {}) a step of another plan takes ", graphs);
     REQUIRE_THAT(text, contains_share() && Catch::Contains(before));
@@ -144,7 +145,7 @@ TEST_CASE("The stages of a pipeline are shown with what they hold, and their lay
 TEST_CASE("Candidates are listed by time, with the idea of each where some are variants of one") {
   const Cli cli;
   const auto rows = [&](const Arguments& more) {
-    const Arguments fixed = planned("dgx_h100", "mixtral_8x7b", "32");
+    const Arguments fixed = with(planned("dgx_h100", "mixtral_8x7b", "32"), {"--recompute", "selective"});
     const std::vector<std::string> lines = lines_of(cli.run(with(fixed, more)).out);
     auto line = std::find_if(lines.begin(), lines.end(), [](const auto& l) { return l.starts_with("   # "); });
     REQUIRE(line != lines.end());
@@ -214,7 +215,7 @@ TEST_CASE(
 }
 
 TEST_CASE("A page of what is infeasible says first what would fit, in 100 columns") {
-  const Ran ran = Cli().run(planned("dgx_h100", "qwen3_235b_a22b", "56"));
+  const Ran ran = Cli().run(with(planned("dgx_h100", "qwen3_235b_a22b", "56"), {"--recompute", "selective"}));
   CHECK(ran.code == 3);
   check_width(ran.err);
   CHECK(ran.err.starts_with("no feasible plan among "));

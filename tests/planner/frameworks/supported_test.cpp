@@ -44,6 +44,18 @@ TEST_CASE("Megatron-LM runs its own schedule, dispatchers, order and placement, 
         "Megatron-LM 0.14 needs sequence parallelism for tp > 1 with experts");
 }
 
+TEST_CASE("A framework has those of the levels of recomputation that its modules make, from less to more") {
+  const auto levels = [](const std::string& framework) {
+    std::vector<std::string> names;
+    for (const Recompute& level : recompute_levels(load_framework(framework))) names.push_back(name_of(level));
+    return names;
+  };
+  CHECK(levels("megatron") == std::vector<std::string>{"none", "layernorm+moe_act", "layernorm+moe",
+                                                       "mla_up_proj+mlp+layernorm+moe+shared_experts", "full"});
+  CHECK(levels("torchtitan") == std::vector<std::string>{"none", "layernorm+moe+projections", "full"});
+  CHECK(levels("deepspeed") == std::vector<std::string>{"none", "full"});
+}
+
 TEST_CASE("Megatron-LM gathers the rows of expert shards, DeepSpeed has none") {
   Candidate c = candidate();
   c.degrees = {.dp = 4, .tp = 2, .edp = 1, .ep = 4, .esp = 2};

@@ -100,7 +100,8 @@ TEST_CASE("Megatron-LM's flags say the model, the degrees and the layout of a pl
 }
 
 TEST_CASE("What a framework cannot do is listed, not lost") {
-  Example e("mixtral_8x7b", {"workload.expert_layout=sorted", "workload.gate_weights=in_experts"});
+  Example e("mixtral_8x7b",
+            {"workload.expert_layout=sorted", "workload.gate_weights=in_experts", "workload.recompute=selective"});
   CHECK(e.launch("megatron").untranslated == std::vector<std::string>{"recomputation of ffn_act"});
   e.plan.candidate.schedule = "opt_sche";
   e.plan.candidate.pipeline_degree = 2;

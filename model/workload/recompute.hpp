@@ -47,7 +47,7 @@ inline constexpr std::array<std::pair<RecomputeModule, std::string_view>, 9> kRe
 /// A set of modules. The three usual ones have names: None, Selective ([Korthikanti] sec. 5: norms and activation
 /// functions, which are bound by memory) and Full (whole layers).
 struct Recompute : ModuleSet<RecomputeModule> {
-  static const Recompute None, Selective, MoeToo, AllButAttention, PerOperation, Full;
+  static const Recompute None, Selective, SelectiveAndMoe, AllButAttention, PerOperation, Full;
   using ModuleSet::ModuleSet;
   constexpr auto operator<=>(const Recompute&) const = default;
   /// Whether dispatch, experts and combine are among them.
@@ -60,8 +60,8 @@ inline constexpr Recompute Recompute::None{};
 inline constexpr Recompute Recompute::Selective{RecomputeModule::Layernorm, RecomputeModule::MoeActivation,
                                                 RecomputeModule::FfnActivation};
 /// Selective, and everything inside the MoE layer.
-inline constexpr Recompute Recompute::MoeToo{RecomputeModule::Layernorm, RecomputeModule::Moe,
-                                             RecomputeModule::FfnActivation};
+inline constexpr Recompute Recompute::SelectiveAndMoe{RecomputeModule::Layernorm, RecomputeModule::Moe,
+                                                      RecomputeModule::FfnActivation};
 /// Nearly all that a layer keeps, but neither the attention kernel nor the products before it.
 inline constexpr Recompute Recompute::AllButAttention{RecomputeModule::MlaUpProjection, RecomputeModule::Mlp,
                                                       RecomputeModule::Layernorm,       RecomputeModule::Moe,

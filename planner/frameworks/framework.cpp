@@ -187,6 +187,13 @@ Framework read_framework(const Node& document, const std::string& version) {
   return out;
 }
 
+bool recomputes_beside(const Framework& framework, const CudaGraphs& graphs, const Recompute& recompute) {
+  const bool has_modules = !(graphs == CudaGraphs::None) && !graphs.has(GraphModule::WholeIteration);
+  if (!has_modules || !framework.rules.contains(FrameworkRule::GraphsAreNotRecomputed)) return true;
+  const bool has_router = recompute.has(RecomputeModule::Moe) && graphs.has(GraphModule::MoeRouter);
+  return !recompute.has(RecomputeModule::WholeLayer) && !has_router;
+}
+
 Recompute recomputed_by(const Framework& framework, const Recompute& recompute) {
   if (recompute.has(RecomputeModule::WholeLayer)) return recompute;
   const bool has_operations = framework.has(FrameworkDecision::Recompute, kPerOperation);
@@ -226,6 +233,12 @@ void check_workload(const Framework& framework, const Workload& workload, const 
         !(recomputed_by(framework, *workload.recompute) == *workload.recompute))
       refuse("recompute", Decision::Recompute, name_of(*workload.recompute));
     if (workload.recompute == Recompute::Full) check("recompute", Decision::Recompute, "full");
+    if (workload.recompute && !recomputes_beside(framework, workload.cuda_graphs, *workload.recompute)) {
+      const Node* node = document.find("recompute");
+      wrong.add(node ? node->where : document.where, "recompute",
+                fmt::format("{} recomputes nothing that CUDA graphs of modules ({}) capture; {} does", framework.title,
+                            name_of(workload.cuda_graphs), name_of(*workload.recompute)));
+    }
     const RecomputedLayers& layers = workload.recompute_layers;
     const bool has_layers = layers.first_of_part && workload.recompute.value_or(Recompute::Full) == Recompute::Full &&
                             framework.has(Decision::Recompute, kFirstLayers);

@@ -75,16 +75,18 @@ enum class FrameworkRule {
   ExpertsOnDenseMesh,      // esp is tp, or with ep > 1 also 1; ep is a multiple of the ranks that share a sequence
   DirectExchangeInNode,    // the all-to-all `linear` stays inside a node: between nodes rows are deduplicated
   OverlapOfWholePasses,    // microbatches overlap without recomputation of whole layers or whole MoE layers
-  ShardsGatherRows         // the schedule is `megatron_etp` with esp > 1
+  ShardsGatherRows,        // the schedule is `megatron_etp` with esp > 1
+  GraphsAreNotRecomputed   // what CUDA graphs of modules capture is no part of a module that is recomputed
 };
 
-inline constexpr std::array<std::pair<FrameworkRule, std::string_view>, 6> kFrameworkRuleNames{
+inline constexpr std::array<std::pair<FrameworkRule, std::string_view>, 7> kFrameworkRuleNames{
     {{FrameworkRule::SequenceParallelWithTp, "sequence_parallel_with_tp"},
      {FrameworkRule::ExpertsOverTpAndDp, "experts_over_tp_and_dp"},
      {FrameworkRule::ExpertsOnDenseMesh, "experts_on_dense_mesh"},
      {FrameworkRule::DirectExchangeInNode, "direct_exchange_in_node"},
      {FrameworkRule::OverlapOfWholePasses, "overlap_of_whole_passes"},
-     {FrameworkRule::ShardsGatherRows, "shards_gather_rows"}}};
+     {FrameworkRule::ShardsGatherRows, "shards_gather_rows"},
+     {FrameworkRule::GraphsAreNotRecomputed, "graphs_are_not_recomputed"}}};
 
 /// What a framework reads under one argument, or one key of its configuration: a switch, a number, a text, any number
 /// of texts, or one of some choices.
@@ -132,6 +134,9 @@ struct Framework {
 inline constexpr std::string_view kFirstLayers = "first_layers";
 /// The value of FrameworkDecision::Recompute for Recompute::PerOperation, in place of single modules.
 inline constexpr std::string_view kPerOperation = "per_operation";
+/// Whether the framework recomputes this where CUDA graphs capture these modules.
+[[nodiscard]] bool recomputes_beside(const Framework& framework, const CudaGraphs& graphs, const Recompute& recompute);
+
 /// The modules of a recomputation that the framework recomputes. Selective is a set of ours, of which frameworks have
 /// parts.
 [[nodiscard]] Recompute recomputed_by(const Framework& framework, const Recompute& recompute);

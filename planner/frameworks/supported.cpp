@@ -88,10 +88,10 @@ std::optional<std::string> unsupported(const Framework& f, const Candidate& c, s
 
 std::vector<Recompute> recompute_levels(const Framework& framework) {
   std::vector<Recompute> levels{Recompute::None};
-  for (const Recompute& level : {Recompute::Selective, Recompute::MoeToo, Recompute::AllButAttention}) {
+  for (const Recompute& level : {Recompute::Selective, Recompute::SelectiveAndMoe, Recompute::AllButAttention}) {
     const Recompute some = recomputed_by(framework, level);
-    const bool has_all_below = some.has_experts() == level.has_experts();
-    if (has_all_below && !(some == levels.back())) levels.push_back(some);
+    // Without `moe` it would be less than the level before.
+    if (some.has_experts() == level.has_experts() && !(some == levels.back())) levels.push_back(some);
   }
   if (framework.has(Decision::Recompute, kPerOperation)) levels.push_back(Recompute::PerOperation);
   if (framework.has(Decision::Recompute, "full")) levels.push_back(Recompute::Full);

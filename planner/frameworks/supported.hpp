@@ -17,7 +17,7 @@ namespace moeplan::planner {
                                                      std::int64_t ranks_per_node);
 
 /// The levels of recomputation to try for a workload that leaves it open, the least first: none, what the framework
-/// recomputes of selective and of all but attention, and full.
+/// recomputes of Selective, SelectiveAndMoe and AllButAttention, and full.
 [[nodiscard]] std::vector<Recompute> recompute_levels(const Framework& framework);
 
 }  // namespace moeplan::planner

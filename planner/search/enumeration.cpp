@@ -29,6 +29,34 @@ std::vector<std::int64_t> divisors(std::int64_t n) {
 
 bool allowed(const std::optional<std::int64_t>& fixed, std::int64_t value) { return !fixed || *fixed == value; }
 
+/// Those of the modules that the model's layers have, or whole layers.
+Recompute of_model(const Recompute& recompute, const ModelSpec& model) {
+  if (recompute.has(RecomputeModule::WholeLayer)) return recompute;
+  Recompute out;
+  const auto add = [&](RecomputeModule module, bool is_there) {
+    if (is_there && recompute.has(module)) out.add(module);
+  };
+  for (const RepeatedLayers& run : model.layers) {
+    for (const LayerSpec& layer : run.pattern) {
+      const TokenMixer& mixer = mixer_of(model, layer);
+      const auto* heads = std::get_if<HeadAttention>(&mixer);
+      const auto* moe = std::get_if<Moe>(&layer.ffn);
+      const bool has_latents = std::holds_alternative<LatentAttention>(mixer), is_dense = !moe && has_ffn(layer),
+                 has_shared = moe && moe->shared.hidden_size > 0;
+      add(RecomputeModule::CoreAttention, heads || has_latents);
+      add(RecomputeModule::MlaUpProjection, has_latents);
+      add(RecomputeModule::Mlp, is_dense);
+      add(RecomputeModule::Layernorm, true);
+      add(RecomputeModule::MoeActivation, moe);
+      add(RecomputeModule::Moe, moe);
+      add(RecomputeModule::SharedExperts, has_shared);
+      add(RecomputeModule::FfnActivation, is_dense || has_shared);
+      add(RecomputeModule::Projections, heads && !heads->bias);
+    }
+  }
+  return out;
+}
+
 std::int64_t gpus_per_node(const Cluster& cluster) {
   std::int64_t most = 0;
   std::map<int, std::int64_t> counts;
@@ -109,7 +137,7 @@ class Enumerator {
       c.all_to_all = space_.all_to_all.value_or(c.all_to_all);
       if (!space_.all_to_all && deduplicates(degrees)) c.all_to_all = "node_dedup";
       c.codec = space_.codec.value_or(c.codec);
-      c.recompute = recompute_levels(problem_.workload(), space_).front();
+      c.recompute = recompute_levels(problem_, space_).front();
       add_schedules(c);
       if (!has_rank_orders(degrees)) continue;
       c.rank_order = RankOrder::ReplicasInner;
@@ -234,14 +262,27 @@ std::vector<std::int64_t> micro_batches(const Workload& workload, const Degrees&
   return out;
 }
 
-std::vector<Recompute> recompute_levels(const Workload& workload, const SearchSpace& space) {
+std::vector<Recompute> recompute_levels(const Problem& problem, const SearchSpace& space) {
+  const Workload& workload = problem.workload();
   if (workload.mode == Mode::Forward) return {Recompute::None};
   if (workload.recompute) return {*workload.recompute};
-  if (!space.framework)
-    return {Recompute::None, Recompute::Selective, Recompute::MoeToo, Recompute::AllButAttention, Recompute::Full};
-  std::vector<Recompute> levels = recompute_levels(*space.framework);
-  if (space.ep_overlap.value_or(false) && space.framework->rules.contains(FrameworkRule::OverlapOfWholePasses))
-    std::erase_if(levels, [](const Recompute& level) { return level.has_experts(); });
+  const std::optional<Framework>& framework = space.framework;
+  const std::vector<Recompute> all =
+      framework ? recompute_levels(*framework)
+                : std::vector{Recompute::None, Recompute::Selective, Recompute::SelectiveAndMoe,
+                              Recompute::AllButAttention, Recompute::Full};
+  const bool overlaps_whole_passes =
+      framework && space.ep_overlap.value_or(false) && framework->rules.contains(FrameworkRule::OverlapOfWholePasses);
+  std::vector<Recompute> levels;
+  std::optional<Recompute> last;
+  for (const Recompute& level : all) {
+    const Recompute own = of_model(level, problem.model());
+    if (std::exchange(last, own) == own) continue;
+    if (overlaps_whole_passes && own.has_experts()) continue;
+    if (framework && !recomputes_beside(*framework, workload.cuda_graphs, own)) continue;
+    const bool has_name = level == Recompute::Selective || level == Recompute::PerOperation;
+    levels.push_back(has_name ? level : own);
+  }
   return levels;
 }
 

@@ -31,8 +31,9 @@ struct Enumeration {
 /// The micro batches to try, largest first: powers of two that divide a replica's batch, and the whole batch.
 [[nodiscard]] std::vector<std::int64_t> micro_batches(const Workload& workload, const Degrees& degrees);
 
-/// The recomputation levels to try, the least first: more recomputation only costs time, unless it makes room.
-[[nodiscard]] std::vector<Recompute> recompute_levels(const Workload& workload, const SearchSpace& space);
+/// The recomputation levels to try, the least first: more recomputation only costs time, unless it makes room. Of sets
+/// of modules without a name only those that the model has.
+[[nodiscard]] std::vector<Recompute> recompute_levels(const Problem& problem, const SearchSpace& space);
 
 /// Whether the candidate's experts are on several nodes.
 [[nodiscard]] bool spans_nodes(const Problem& problem, const Candidate& candidate);

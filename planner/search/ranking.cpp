@@ -142,7 +142,7 @@ Evaluation Ranking::with_largest_size(Candidate c, std::span<const std::int64_t>
 std::vector<Candidate> Ranking::fitting(const Candidate& base) const {
   std::vector<Candidate> out;
   std::vector<std::int64_t> sizes = sizes_of(base);
-  for (const Recompute recompute : recompute_levels(problem_.workload(), space_)) {
+  for (const Recompute recompute : recompute_levels(problem_, space_)) {
     if (sizes.empty()) break;
     Candidate c = base;
     c.recompute = recompute;
@@ -159,7 +159,7 @@ std::vector<Candidate> Ranking::fitting(const Candidate& base) const {
 Ranking::Fits Ranking::fits(const Candidate& base) const {
   Fits out;
   std::vector<std::int64_t> sizes = sizes_of(base);
-  for (const Recompute recompute : recompute_levels(problem_.workload(), space_)) {
+  for (const Recompute recompute : recompute_levels(problem_, space_)) {
     Candidate c = base;
     c.recompute = recompute;
     const auto beaten = std::partition_point(sizes.begin(), sizes.end(), [&](std::int64_t size) {
@@ -318,7 +318,7 @@ std::optional<Recompute> Ranking::enough_recomputation(const std::vector<Candida
 /// The candidate with its smallest micro batch and the most recomputation.
 NearestMiss Ranking::smallest(Candidate c) const {
   c.micro_batch = micro_batches(problem_.workload(), c.degrees).back();
-  c.recompute = recompute_levels(problem_.workload(), space_).back();
+  c.recompute = recompute_levels(problem_, space_).back();
   const MemoryUse memory = memory_in_full(c);
   return {std::move(c), memory};
 }
@@ -332,25 +332,28 @@ void Ranking::add_priced(const std::vector<std::vector<Candidate>>& proposals, c
                          bool even_if_cut) {
   std::vector<Seconds> bounds = known;
   bounds.resize(proposals.size());
-  in_parallel(proposals.size(), threads_, [&](std::size_t i) {
-    const Candidate& c = proposals[i].front();
+  const auto raise_bound = [&](std::size_t i, const Candidate& c) {
     // The exchange of microbatches that overlap is varied no more.
     bounds[i] = std::max(bounds[i], c.ep_overlap ? common_work_.own_bound(c) : common_work_.bound(c));
-  });
+  };
+  in_parallel(proposals.size(), threads_, [&](std::size_t i) { raise_bound(i, proposals[i].front()); });
   std::vector<std::optional<Evaluation>> evaluations(proposals.size());
   in_rounds(
       by_bound(bounds), kAllItems,
       [&](std::size_t i) { return (is_cut() && !even_if_cut) || is_beaten(proposals[i].front(), bounds[i]); },
       [&](std::span<const std::size_t> items) {
         in_parallel(items.size(), threads_, [&](std::size_t k) {
-          std::optional<Evaluation>& evaluation = evaluations[items[k]];
-          for (const Candidate& variant : proposals[items[k]]) {
+          const std::size_t i = items[k];
+          std::optional<Evaluation>& evaluation = evaluations[i];
+          for (const Candidate& variant : proposals[i]) {
+            if (evaluation) raise_bound(i, variant);
+            if (evaluation && is_beaten(variant, bounds[i])) return evaluation.reset();
             evaluation = evaluate(problem_, variant, Depth::Extrapolation);
             if (!evaluation->infeasibility) return;
           }
         });
         for (const std::size_t i : items) {
-          if (!evaluations[i]->infeasibility) note_priced(evaluations[i]->evaluated);
+          if (evaluations[i] && !evaluations[i]->infeasibility) note_priced(evaluations[i]->evaluated);
         }
       });
   for (std::size_t i = 0; i < proposals.size(); ++i) {

@@ -61,7 +61,7 @@ std::vector<Candidate> until_it_fits(const Ranking& ranking, const Candidate& ca
   const SearchSpace& space = ranking.space();
   std::vector<Candidate> out;
   bool is_enough = false;
-  for (const Recompute& level : recompute_levels(ranking.problem().workload(), space)) {
+  for (const Recompute& level : recompute_levels(ranking.problem(), space)) {
     is_enough = is_enough || level == candidate.recompute;
     Candidate c = candidate;
     c.recompute = level;
@@ -146,7 +146,7 @@ void refine_pipelines(Ranking& ranking) {
       ++result.rejected[infeasible[i]->text];
       continue;
     }
-    pipelines[i].recompute = recompute_levels(problem.workload(), ranking.space()).front();
+    pipelines[i].recompute = recompute_levels(problem, ranking.space()).front();
     proposals.push_back(until_it_fits(ranking, pipelines[i]));
   }
   ranking.add_priced(proposals, {}, /*even_if_cut=*/true);

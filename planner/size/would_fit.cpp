@@ -38,7 +38,7 @@ bool has_plan(const Problem& problem, const SearchSpace& any_schedule) {
   SearchSpace space = any_schedule;
   if (!space.schedule) space.schedule = "baseline";
   const std::vector<Candidate> feasible = enumerated(problem, space).feasible;
-  const Recompute most = recompute_levels(problem.workload(), space).back();
+  const Recompute most = recompute_levels(problem, space).back();
   constexpr std::size_t kAtOnce = 32;
   std::atomic<bool> fits = false;
   for (std::size_t from = 0; from < feasible.size() && !fits; from += kAtOnce) {

@@ -223,7 +223,7 @@ class OneCase {
 
   /// The least recomputation with which the candidate fits, or else the most.
   Recompute least_recompute(planner::Candidate c) const {
-    for (const Recompute& level : planner::recompute_levels(workload_, {})) {
+    for (const Recompute& level : planner::recompute_levels(problem_, {})) {
       c.recompute = level;
       const auto reason = evaluate(problem_, c, planner::Depth::Memory).infeasibility;
       if (!reason || reason->constraint != Constraint::Memory) break;

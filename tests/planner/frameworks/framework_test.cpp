@@ -104,6 +104,11 @@ TEST_CASE("A workload that a framework does not run is refused where it is writt
   CHECK(error("zero_stage: 0\nrecompute: selective\n").empty());
   CHECK_THAT(error("zero_stage: 0\nrecompute: full\nrecompute_layers: first:2\n"),
              Catch::Contains("recompute_layers: \"first:2\" is not in Toy 2"));
+  const std::string graphs = "zero_stage: 1\nrecompute: full\ncuda_graph: attn+moe_router\n";
+  CHECK_THAT(
+      error_of([&] { check_workload(load_framework("megatron"), workload(graphs), parse_yaml(graphs, "w.yaml")); }),
+      Catch::Contains("w.yaml:2:12: recompute: Megatron-LM recomputes nothing that CUDA graphs of modules "
+                      "(attn+moe_router) capture; full does"));
   CHECK_FALSE(toy().serves());
   CHECK_THAT(
       error_of([] { check_workload(load_framework("sglang"), workload("zero_stage: 1\nrecompute: none\n"), {}); }),

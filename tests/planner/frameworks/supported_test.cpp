@@ -1,8 +1,11 @@
 #include "planner/frameworks/supported.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <iterator>
 
 #include "planner/plan/inputs.hpp"
+#include "planner/search/enumeration.hpp"
 #include "planner/search/search.hpp"
 
 namespace moeplan::tests::supported_test {
@@ -44,16 +47,34 @@ TEST_CASE("Megatron-LM runs its own schedule, dispatchers, order and placement, 
         "Megatron-LM 0.14 needs sequence parallelism for tp > 1 with experts");
 }
 
-TEST_CASE("A framework has those of the levels of recomputation that its modules make, from less to more") {
-  const auto levels = [](const std::string& framework) {
-    std::vector<std::string> names;
-    for (const Recompute& level : recompute_levels(load_framework(framework))) names.push_back(name_of(level));
+TEST_CASE("Levels of recomputation are of modules that the model and the framework have, from less to more") {
+  using Names = std::vector<std::string>;
+  const auto levels = [](const char* model, const char* framework, std::vector<std::string> overrides = {}) {
+    SearchSpace space;
+    if (*framework) space.framework = load_framework(framework);
+    if (*framework) std::ranges::copy(space.framework->overrides, std::back_inserter(overrides));
+    const Inputs inputs = read_inputs(load_inputs("dgx_h100", model, "default", overrides));
+    const Cluster cluster = build_cluster_of("dgx_h100", inputs.cluster, 16);
+    Names names;
+    for (const Recompute& level : recompute_levels({inputs.model, inputs.workload, cluster}, space))
+      names.push_back(name_of(level));
     return names;
   };
-  CHECK(levels("megatron") == std::vector<std::string>{"none", "layernorm+moe_act", "layernorm+moe",
-                                                       "mla_up_proj+mlp+layernorm+moe+shared_experts", "full"});
-  CHECK(levels("torchtitan") == std::vector<std::string>{"none", "layernorm+moe+projections", "full"});
-  CHECK(levels("deepspeed") == std::vector<std::string>{"none", "full"});
+  const std::string deepseek = "mla_up_proj+mlp+layernorm+moe+shared_experts";
+  CHECK(levels("qwen3_30b_a3b", "") ==
+        Names{"none", "selective", "layernorm+moe", "layernorm+moe+projections", "full"});
+  CHECK(levels("moonlight_16b_a3b", "") == Names{"none", "selective", "layernorm+moe+ffn_act", deepseek, "full"});
+  CHECK(levels("moonlight_16b_a3b", "megatron") ==
+        Names{"none", "layernorm+moe_act", "layernorm+moe", deepseek, "full"});
+  CHECK(levels("qwen3_30b_a3b", "megatron") == Names{"none", "layernorm+moe_act", "layernorm+moe", "full"});
+  CHECK(levels("qwen3_30b_a3b", "torchtitan") == Names{"none", "layernorm+moe+projections", "full"});
+  CHECK(levels("qwen3_30b_a3b", "deepspeed") == Names{"none", "full"});
+  SECTION("and of what CUDA graphs leave") {
+    CHECK(levels("qwen3_30b_a3b", "megatron", {"workload.cuda_graph=attn"}) ==
+          Names{"none", "layernorm+moe_act", "layernorm+moe"});
+    CHECK(levels("qwen3_30b_a3b", "megatron", {"workload.cuda_graph=attn+moe_router"}) ==
+          Names{"none", "layernorm+moe_act"});
+  }
 }
 
 TEST_CASE("Megatron-LM gathers the rows of expert shards, DeepSpeed has none") {

@@ -139,6 +139,7 @@ void refine_pipelines(Ranking& ranking) {
   in_parallel(pipelines.size(), ranking.threads(), [&](std::size_t i) {
     infeasible[i] = evaluate(problem, pipelines[i], Depth::Feasibility).infeasibility;
   });
+  const Recompute least = recompute_levels(problem, ranking.space()).front();
   std::vector<std::vector<Candidate>> proposals;
   for (std::size_t i = 0; i < pipelines.size(); ++i) {
     ++result.enumerated;
@@ -146,7 +147,7 @@ void refine_pipelines(Ranking& ranking) {
       ++result.rejected[infeasible[i]->text];
       continue;
     }
-    pipelines[i].recompute = recompute_levels(problem, ranking.space()).front();
+    pipelines[i].recompute = least;
     proposals.push_back(until_it_fits(ranking, pipelines[i]));
   }
   ranking.add_priced(proposals, {}, /*even_if_cut=*/true);
